@@ -9,7 +9,7 @@ from pathlib import Path
 def main() -> int:
     """Run what the arguments say; return the exit status."""
     if len(sys.argv) == 3 and sys.argv[1] == "launch":
-        from quicksilver.applications.master import launcher
+        from quicksilver.applications.master.launcher import launcher
 
         return launcher.main(Path(sys.argv[2]))
     if len(sys.argv) > 1:

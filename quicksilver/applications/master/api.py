@@ -11,8 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from quicksilver.applications.master import view
-from quicksilver.applications.master.environment import peers
-from quicksilver.applications.master.events import (
+from quicksilver.applications.master.http_server import Answer, HttpError, Request
+from quicksilver.applications.master.launcher.environment import peers
+from quicksilver.applications.master.launcher.rendezvous import SIGNATURE, instance_key, signed
+from quicksilver.applications.master.machine.application_state import ApplicationState
+from quicksilver.applications.master.machine.events import (
     CheckPassed,
     CommandRuns,
     Event,
@@ -21,9 +24,6 @@ from quicksilver.applications.master.events import (
     ScaleTo,
     StopAll,
 )
-from quicksilver.applications.master.http_server import Answer, HttpError, Request
-from quicksilver.applications.master.machine import Machine
-from quicksilver.applications.master.rendezvous import SIGNATURE, instance_key, signed
 
 KEY_HEADER: Final = "x-quicksilver-key"
 POLL_S: Final = 25.0
@@ -34,10 +34,10 @@ class Api:
     """Answers requests from the machine's state, and tells it events."""
 
     def __init__(
-        self, machine: Machine, application_id: str, user: str, key: str, tell: Callable[[Event], None]
+        self, app: ApplicationState, application_id: str, user: str, key: str, tell: Callable[[Event], None]
     ) -> None:
         """Prepare. key: the secret of the application; tell: has the machine handle an event."""
-        self._machine, self._id, self._user, self._key, self._tell = machine, application_id, user, key, tell
+        self._app, self._id, self._user, self._key, self._tell = app, application_id, user, key, tell
         self._news = asyncio.Event()
 
     def notify(self) -> None:
@@ -50,14 +50,14 @@ class Api:
         parts = [part for part in request.path.split("/") if part]
         match (request.method, parts):
             case ("GET", []):
-                data = view.application(self._machine, self._id, self._user)
+                data = view.application(self._app, self._id, self._user)
                 return Answer(200, view.page(data).encode(), "text/html; charset=utf-8")
             case ("GET", ["v1", "application"]):
-                return Answer.of(view.application(self._machine, self._id, self._user))
+                return Answer.of(view.application(self._app, self._id, self._user))
             case ("GET", ["v1", "events"]):
                 return await self._events(request)
             case ("GET", ["v1", "peers"]):
-                return Answer.of(peers(self._machine.services))
+                return Answer.of(peers(self._app.services))
             case ("PUT", ["v1", "services", name, "elastic"]):
                 return self._scale(request, name)
             case ("POST", ["v1", "stop"]):
@@ -71,23 +71,23 @@ class Api:
         if not after.isdecimal():
             raise HttpError(400, "bad_request", f"after={after}: it is the number of an event, from 0 up.")
         seq = int(after)
-        if self._machine.log.last <= seq:
+        if self._app.log.last <= seq:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), POLL_S)
-        found = self._machine.log.after(seq)
+        found = self._app.log.after(seq)
         return Answer.of({"events": found, "next": found[-1]["seq"] if found else seq})
 
     def _scale(self, request: Request, name: str) -> Answer:
         self._check(request)
-        service = self._machine.services.get(name)
+        service = self._app.services.get(name)
         if service is None:
-            known = ", ".join(self._machine.services)
+            known = ", ".join(self._app.services)
             raise HttpError(404, "no_service", f"There is no service {name}; there are {known}.")
         count = _body(request).get("count")
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= service.spec.elastic:
             text = f"count: {count!r} is not within 0 and {service.spec.elastic}, the elastic instances of {name}."
             raise HttpError(400, "bad_count", text)
-        if self._machine.state in ("ending", "ended"):
+        if self._app.over:
             raise HttpError(409, "ending", "The application is ending.")
         self._tell(ScaleTo(name, count, time.time()))
         return Answer.of(view.service(service, self._user))
@@ -99,17 +99,17 @@ class Api:
         if status not in _ENDS or not isinstance(reason, str):
             raise HttpError(400, "bad_status", f"status: {status!r} is none of {', '.join(_ENDS)}; reason is a text.")
         self._tell(StopAll(status, reason[:1000], time.time()))
-        return Answer.of({"state": self._machine.state, "final": self._machine.final})
+        return Answer.of({"state": self._app.state, "final": self._app.final})
 
     def _launcher(self, request: Request, container_id: str, what: str) -> Answer:
         """Handle what the launcher of an instance reports."""
         key = instance_key(self._key, container_id)
         if not signed(key, request.path, request.body, request.headers.get(SIGNATURE.lower(), "")):
             raise HttpError(401, "bad_signature", "The signature is not that of the container's launcher.")
-        if self._machine.instance(container_id) is None:
+        if self._app.instance(container_id) is None:
             raise HttpError(404, "no_instance", f"{container_id} runs no instance that this master knows.")
         self._tell(_event(container_id, what, _body(request), time.time()))
-        return Answer.of({"peers": peers(self._machine.services)} if what == "ports" else {})
+        return Answer.of({"peers": peers(self._app.services)} if what == "ports" else {})
 
     def _check(self, request: Request) -> None:
         if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):

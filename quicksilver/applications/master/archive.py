@@ -69,9 +69,9 @@ def _entries() -> Iterator[tuple[str, bytes]]:
     ours = Path(quicksilver.__file__).parent
     for name in _OURS:
         yield f"quicksilver/{name}", (ours / name).read_bytes()
-    for module in sorted((ours / "applications" / "master").glob("*.py")):
+    for module in sorted((ours / "applications" / "master").rglob("*.py")):
         if module.name != Path(__file__).name:
-            yield f"quicksilver/applications/master/{module.name}", module.read_bytes()
+            yield f"quicksilver/{module.relative_to(ours).as_posix()}", module.read_bytes()
     wire = Path(hadoop_rpc.__file__).parent
     for module in sorted(wire.rglob("*.py")):
         yield f"hadoop_rpc/{module.relative_to(wire).as_posix()}", module.read_bytes()

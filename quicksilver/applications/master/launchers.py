@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quicksilver.applications.master.rendezvous import SIGNATURE, candidate_ports, instance_key, sign, signed
+from quicksilver.applications.master.launcher.rendezvous import SIGNATURE, candidate_ports, instance_key, sign, signed
 
 CONNECT_S: Final = 2.0
 ANSWER_S: Final = 5.0

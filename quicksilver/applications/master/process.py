@@ -16,20 +16,21 @@ from typing import Any, Final
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.applications.master import spec
 from quicksilver.applications.master.api import Api
-from quicksilver.applications.master.events import Event, StopAll
 from quicksilver.applications.master.http_server import HttpServer
-from quicksilver.applications.master.launch_context import Contexts, Resources
 from quicksilver.applications.master.launchers import Launchers
-from quicksilver.applications.master.machine import Machine
-from quicksilver.applications.master.session import AttemptGoneError, RmSession
+from quicksilver.applications.master.machine import spec
+from quicksilver.applications.master.machine.events import Event
+from quicksilver.applications.master.machine.machine import Machine
 from quicksilver.applications.master.shell import Shell
+from quicksilver.applications.master.yarn.launch_context import Contexts, Resources
+from quicksilver.applications.master.yarn.session import AttemptGoneError, RmSession
 from quicksilver.common.hadoop.token_storage import AM_RM_TOKEN, read_tokens, write_tokens
 
 LOG: Final = logging.getLogger("quicksilver.master")
 BEAT_VARIABLE: Final = "QUICKSILVER_APP_HEARTBEAT_S"
 BEAT_S: Final = 1.0
+TERMINATED_STATUS: Final = 128 + signal.SIGTERM
 
 
 class StartError(Exception):
@@ -119,36 +120,29 @@ def _json(name: str) -> Any:
 
 async def _run(surroundings: Surroundings, application: spec.Application, resources: Resources) -> int:
     machine = Machine(application, time.time())
-    said: list[Event] = []
-    shell: Shell | None = None
+    key, application_id = surroundings.key, surroundings.application_id
 
     def tell(event: Event) -> None:
-        if shell is None:
-            said.append(event)
-        else:
-            shell.tell(event)
+        shell.tell(event)
 
-    api = Api(machine, surroundings.application_id, surroundings.user, surroundings.key, tell)
+    api = Api(machine.app, application_id, surroundings.user, key, tell)
     server = HttpServer(api.handle, lambda error: LOG.error("a request failed", exc_info=error))
     url = f"http://{surroundings.host}:{await server.start()}"
     contexts = Contexts(
-        application,
-        surroundings.application_id,
-        resources,
-        surroundings.key,
-        url,
-        surroundings.delegation,
-        surroundings.hadoop_user,
+        application, application_id, resources, key, url, surroundings.delegation, surroundings.hadoop_user
     )
     session = RmSession(resources.schedulers, surroundings.token)
-    shell = Shell(machine, session, contexts, Launchers(surroundings.key, url), surroundings.beat_s)
+    shell = Shell(machine, session, contexts, Launchers(key, url), surroundings.beat_s)
     shell.changed = api.notify
-    for event in said:
-        shell.tell(event)
-    stop = StopAll("killed", "the application master was terminated", time.time())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, shell.tell, stop)
-    LOG.info("%s of %s serves %s", application.name, surroundings.application_id, url)
-    end = await shell.run(surroundings.host, url)
-    await server.close()
+    LOG.info("%s of %s serves %s", application.name, application_id, url)
+    work = asyncio.create_task(shell.run(surroundings.host, url))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+    try:
+        end = await work
+    except asyncio.CancelledError:
+        LOG.warning("terminated; the containers go on, and the next attempt takes over if there is one")
+        return TERMINATED_STATUS
+    finally:
+        await server.close()
     LOG.info("the application ended as %s: %s", end.status, end.diagnostics)
     return 0

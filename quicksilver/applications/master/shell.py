@@ -9,9 +9,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.applications.master import adoption, asks
-from quicksilver.applications.master.container_ids import container_id_text, grant_of
-from quicksilver.applications.master.events import (
+from quicksilver.applications.master.launchers import Launchers
+from quicksilver.applications.master.machine import adoption
+from quicksilver.applications.master.machine.events import (
     Allocated,
     Ask,
     CheckPassed,
@@ -28,15 +28,18 @@ from quicksilver.applications.master.events import (
     Start,
     StartFailed,
     Stop,
+    StopAll,
     Tick,
     Unregister,
 )
-from quicksilver.applications.master.instances import Phase
-from quicksilver.applications.master.launch_context import Contexts, Resources
-from quicksilver.applications.master.launchers import Launchers
-from quicksilver.applications.master.machine import Machine
-from quicksilver.applications.master.nodes import Nodes
-from quicksilver.applications.master.session import RmSession
+from quicksilver.applications.master.machine.instances import Phase
+from quicksilver.applications.master.machine.machine import Machine
+from quicksilver.applications.master.yarn import asks
+from quicksilver.applications.master.yarn.container_ids import container_id_text, grant_of
+from quicksilver.applications.master.yarn.launch_context import Contexts, Resources
+from quicksilver.applications.master.yarn.nodes import Nodes
+from quicksilver.applications.master.yarn.session import RmSession
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 
 LOG: Final = logging.getLogger("quicksilver.master")
 BUSY_S: Final = 0.25
@@ -83,6 +86,7 @@ class Shell:
         kept = [grant_of(each) for each in answer.containers_from_previous_attempts]
         self._containers |= {container_id_text(each.id): each for each in answer.containers_from_previous_attempts}
         self.tell(Registered(time.time(), tuple(kept)))
+        self._check_sizes(answer.maximumCapability)
         notes = asyncio.create_task(self._leave_notes())
         try:
             while self._end is None:
@@ -95,6 +99,19 @@ class Shell:
         await self._session.close()
         return self._end
 
+    def _check_sizes(self, largest: y.ResourceProto) -> None:
+        """End the application when an instance needs more than any container has."""
+        for service in self.machine.app.services.values():
+            for name, wanted, limit in (
+                ("memory_mb", service.spec.memory_mb, largest.memory),
+                ("vcores", service.spec.vcores, largest.virtual_cores),
+            ):
+                if 0 < limit < wanted:
+                    text = f"service {service.spec.name}: {name} {wanted} is more than {limit}, the most of a container"
+                    self.tell(StopAll("failed", f"{text} in this queue; ask for less.", time.time()))
+                    self._asks.clear()
+                    return
+
     # -- heartbeats
 
     async def _beat(self) -> None:
@@ -102,11 +119,18 @@ class Shell:
         self._wake.clear()
         request = y.AllocateRequestProto(progress=self._progress(), release=list(self._releases.values()))
         for name, count in self._asks.items():
-            service = self.machine.services[name].spec
+            service = self.machine.app.services[name].spec
             request.ask.extend(asks.rows(service, count, self._resources.racks))
         sent, released = dict(self._asks), set(self._releases)
         self._asks, self._releases = {}, {}
-        answer = await self._session.allocate(request)
+        try:
+            answer = await self._session.allocate(request)
+        except RemoteCallError as error:
+            if self.machine.app.over:
+                raise
+            self.tell(StopAll("failed", f"the ResourceManager refuses what is asked for: {error}", time.time()))
+            self._asks.clear()  # it would refuse them again
+            return
         now_s = time.time()
         if answer is None:
             LOG.warning("registered again; %d asks and %d releases are sent again", len(sent), len(released))
@@ -143,12 +167,12 @@ class Shell:
         return container_id_text(container.id) in self._containers
 
     def _busy(self) -> bool:
-        if self.machine.state != "running" or self._asks or self._releases:
+        if not self.machine.app.running or self._asks or self._releases:
             return True
-        return any(each.asked for each in self.machine.services.values())
+        return any(each.asked for each in self.machine.app.services.values())
 
     def _progress(self) -> float:
-        instances = [each for service in self.machine.services.values() for each in service.instances.values()]
+        instances = [each for service in self.machine.app.services.values() for each in service.instances.values()]
         ended = sum(1 for each in instances if each.phase is Phase.ENDED)
         return ended / len(instances) if instances else 0.0
 
@@ -181,7 +205,7 @@ class Shell:
 
     async def _start(self, command: Start) -> None:
         container = self._containers[command.id]
-        spec = self.machine.services[command.service].spec
+        spec = self.machine.app.services[command.service].spec
         context = self._contexts.make(command.id, container.nodeId.host, spec, command.index, command.kind)
         trouble = await self._nodes.start(container, context)
         if trouble:
@@ -201,7 +225,7 @@ class Shell:
         """Connect again and again: often at first, because most commands listen soon."""
         pause_s = FIRST_PROBE_S
         while True:
-            found = self.machine.instance(command.id)
+            found = self.machine.app.instance(command.id)
             if found is None or found[1].phase is not Phase.RUNNING:
                 return
             try:
@@ -240,9 +264,9 @@ class Shell:
         last = ""
         while True:
             await asyncio.sleep(NOTES_S)
-            if self.machine.state != "running" or self.machine.adoption.pending:
+            if not self.machine.app.running or self.machine.adoption.pending:
                 continue
-            notes = adoption.notes(self.machine.services, seq)
+            notes = adoption.notes(self.machine.app.services, seq)
             text = repr(notes["services"])
             if text != last:
                 seq, last = seq + 1, text
@@ -251,7 +275,7 @@ class Shell:
                     container_id, host, port, notes | {"seq": seq}
                 ):
                     left[container_id] = last
-            for gone in left.keys() - self.machine.containers.keys():
+            for gone in left.keys() - self.machine.app.containers.keys():
                 del left[gone]
 
     def _contexts_seq(self) -> int:
@@ -262,7 +286,7 @@ class Shell:
         """Return the launchers that have the notes: those of a few instances, core ones first, on different nodes."""
         able = [
             (each.kind != "core", each.index, name, each.grant, each.listens_on)
-            for name, service in self.machine.services.items()
+            for name, service in self.machine.app.services.items()
             for each in service.instances.values()
             if each.grant is not None and each.listens_on and not each.leaving and each.phase is not Phase.WAITING
         ]

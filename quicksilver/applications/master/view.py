@@ -6,22 +6,22 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
-from quicksilver.applications.master.instances import ACTIVE, Instance, Phase, ServiceState
-from quicksilver.applications.master.machine import Machine
+from quicksilver.applications.master.machine.application_state import ApplicationState
+from quicksilver.applications.master.machine.instances import ACTIVE, Instance, Phase, ServiceState
 
 
-def application(machine: Machine, application_id: str, user: str) -> dict[str, Any]:
+def application(app: ApplicationState, application_id: str, user: str) -> dict[str, Any]:
     """Return the whole application as JSON data."""
     return {
         "application_id": application_id,
-        "name": machine.application.name,
-        "class": machine.application.app_class,
-        "state": machine.state,
-        "final": machine.final,
-        "diagnostics": machine.diagnostics,
-        "started_s": machine.started_s,
-        "services": [service(each, user) for each in machine.services.values()],
-        "events": machine.log.after(0),
+        "name": app.application.name,
+        "class": app.application.app_class,
+        "state": app.state,
+        "final": app.final,
+        "diagnostics": app.diagnostics,
+        "started_s": app.started_s,
+        "services": [service(each, user) for each in app.services.values()],
+        "events": app.log.after(0),
     }
 
 

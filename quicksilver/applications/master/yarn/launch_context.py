@@ -9,9 +9,9 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.applications.master.launcher import KEY_VARIABLE, SPEC_VARIABLE, encode
-from quicksilver.applications.master.rendezvous import instance_key
-from quicksilver.applications.master.spec import Application, DescriptionError, Service
+from quicksilver.applications.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE, encode
+from quicksilver.applications.master.launcher.rendezvous import instance_key
+from quicksilver.applications.master.machine.spec import Application, DescriptionError, Service
 
 ARCHIVE_NAME: Final = "quicksilver-app.zip"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from quicksilver.applications.master.instances import ACTIVE, ServiceState
+from quicksilver.applications.master.machine.instances import ACTIVE, ServiceState
 
 PEERS_FILE: Final = "quicksilver-peers.json"
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quicksilver.applications.master.events import Completed, Grant, LauncherFound, LauncherMissing
-from quicksilver.applications.master.instances import CORE, ELASTIC, Instance, Phase, ServiceState
+from quicksilver.applications.master.machine.events import Completed, Grant, LauncherFound, LauncherMissing
+from quicksilver.applications.master.machine.instances import CORE, ELASTIC, Instance, Phase, ServiceState
 
 
 @dataclass(slots=True)
@@ -35,6 +35,7 @@ class Adoption:
         self._missing: list[str] = []
         self._ends: dict[str, Completed] = {}
         self._notes: Mapping[str, Any] = {}
+        self._recalled = False
 
     @property
     def pending(self) -> bool:
@@ -88,8 +89,11 @@ class Adoption:
         return result
 
     def _recall(self, services: Mapping[str, ServiceState]) -> dict[str, tuple[str, int]]:
-        """Put what the notes say into the services; return which container ran which instance."""
+        """Put what the notes say into the services, the first time; return which container ran which instance."""
         ran: dict[str, tuple[str, int]] = {}
+        if self._recalled:
+            return ran
+        self._recalled = True
         for name, said in self._notes.get("services", {}).items():
             service = services.get(name)
             if service is None:

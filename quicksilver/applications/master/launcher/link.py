@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
-from quicksilver.applications.master.rendezvous import SIGNATURE, candidate_ports, sign, signed
+from quicksilver.applications.master.launcher.rendezvous import SIGNATURE, candidate_ports, sign, signed
 
 TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 1.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.applications.master.events import Grant
+from quicksilver.applications.master.machine.events import Grant
 
 _EPOCH_BITS: Final = 40
 

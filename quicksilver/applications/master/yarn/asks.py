@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.applications.master.spec import Service
+from quicksilver.applications.master.machine.spec import Service
 
 ANY: Final = "*"
 DEFAULT_RACK: Final = "/default-rack"

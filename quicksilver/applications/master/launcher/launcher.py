@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from quicksilver.applications.master.environment import PEERS_FILE, peer_variables, port_variables
-from quicksilver.applications.master.launcher_link import Listener, Reporter
+from quicksilver.applications.master.launcher.environment import PEERS_FILE, peer_variables, port_variables
+from quicksilver.applications.master.launcher.link import Listener, Reporter
 
 SPEC_VARIABLE: Final = "QUICKSILVER_LAUNCH"
 KEY_VARIABLE: Final = "QUICKSILVER_INSTANCE_KEY"

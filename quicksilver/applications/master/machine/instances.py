@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quicksilver.applications.master.events import Grant
-from quicksilver.applications.master.spec import Service
+from quicksilver.applications.master.machine.events import Grant
+from quicksilver.applications.master.machine.spec import Service
 
 CORE: Final = "core"
 ELASTIC: Final = "elastic"

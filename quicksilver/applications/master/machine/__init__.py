@@ -1,0 +1,1 @@
+"""What the master decides: events in, commands out; no IO."""

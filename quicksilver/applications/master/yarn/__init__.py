@@ -1,0 +1,1 @@
+"""The master's conversation with the ResourceManager and NodeManagers."""
