@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,15 +40,17 @@ def whole_mistakes(data: Mapping[str, Any], services: Mapping[int, Service]) -> 
         if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
     }
     yield from _doubled((("services", number, "name"), name) for number, name in names.items())
-    known = set(names.values())
+    known = list(names.values())
+    at: tuple[Steps, ...] = tuple(("services", number, "name") for number in names)
     for number, service in services.items():
         for place, other in enumerate(service.after):
             where: Steps = ("services", number, "after", place)
             if other not in known and len(names) == len(entries):
-                yield Mistake(where, f"there is no service '{other}'", f"name a service; {close_to(other, [*known])}")
+                remedy = f"name a service; {close_to(other, known)}"
+                yield Mistake(where, f"there is no service '{other}'", remedy, depends_on=at)
     yield from _empty_waits(services)
-    if len(set(names.values())) == len(names):
-        yield from _cycles(services)
+    if len(set(known)) == len(known):
+        yield from islice(_circles(services), 1)  # one `after` may close several
     if entries and len(services) == len(entries) and not any(service.core for service in services.values()):
         yield Mistake(("services",), "no service has a core instance", "give one of them `core: 1`", on_key=True)
 
@@ -62,8 +65,8 @@ def _empty_waits(services: Mapping[int, Service]) -> Iterator[Mistake]:
                 yield Mistake(where, f"'{other}' has no core instance that could be ready", remedy)
 
 
-def _cycles(services: Mapping[int, Service]) -> Iterator[Mistake]:
-    """Yield one mistake for each group of services that wait for each other, at the last `after` of the circle."""
+def _circles(services: Mapping[int, Service]) -> Iterator[Mistake]:
+    """Yield services that wait for each other, at the last `after` of the circle."""
     after = {service.name: service.after for service in services.values()}
     numbers = {service.name: number for number, service in services.items()}
     done: set[str] = set()
@@ -86,10 +89,13 @@ def _cycles(services: Mapping[int, Service]) -> Iterator[Mistake]:
 def service_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
     """Yield the mistakes within one service."""
     if service.core + service.elastic == 0:
-        yield Mistake(place, "has no instances", "give it `core` or `elastic` of at least 1")
+        counts = ((*place, "core"), (*place, "elastic"))
+        remedy = "give it `core` or `elastic` of at least 1"
+        yield Mistake(place, "has no instances", remedy, depends_on=counts)
     if service.main and service.restart.policy == "always":
         what = "is `always` for a main service, whose end is that of the application"
-        yield Mistake((*place, "restart", "policy"), what, "write `on-failure` or `never`")
+        remedy = "write `on-failure` or `never`"
+        yield Mistake((*place, "restart", "policy"), what, remedy, depends_on=((*place, "main"),))
     yield from environment_mistakes(service.environment, place)
     yield from _port_mistakes(service, place)
     yield from _ready_mistakes(service, place)
@@ -123,7 +129,9 @@ def _ready_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
     ready, known = service.ready, [port.name for port in service.ports]
     if ready.port and ready.port not in known:
         what = f"'{ready.port}' is no port of service '{service.name}'"
-        yield Mistake((*place, "ready", "port"), what, f"name one of its ports; {close_to(ready.port, known)}")
+        remedy = f"name one of its ports; {close_to(ready.port, known)}"
+        at = tuple((*place, "ports", number, "name") for number in range(len(known)))
+        yield Mistake((*place, "ready", "port"), what, remedy, depends_on=at)
     try:
         re.compile(ready.log)
     except (re.error, OverflowError, RecursionError) as error:
@@ -172,6 +180,7 @@ def _doubled(items: Iterable[tuple[Steps, object]]) -> Iterator[Mistake]:
     for place, value in items:
         if value in first:
             earlier = Mistake(first[value], "", "").place
-            yield Mistake(place, f"'{value}' is there twice, first as {earlier}", "rename or remove one")
+            what = f"'{value}' is there twice, first as {earlier}"
+            yield Mistake(place, what, "rename or remove one", depends_on=(first[value],))
         else:
             first[value] = place

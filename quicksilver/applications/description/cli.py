@@ -10,10 +10,12 @@ from typing import Any
 
 import click
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import SafeRepresenter
 
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.model import as_json
-from quicksilver.applications.description.reader import load
+from quicksilver.applications.description.reader import Checked, load
 from quicksilver.applications.description.schema import schema
 from quicksilver.applications.description.templates import command_line_values, escaped
 from quicksilver.applications.description.zapp import Imported, import_zapp
@@ -40,12 +42,11 @@ def check(file: Path, given: Sequence[str], as_json_: bool) -> None:
     Parameters without a value are no mistake here; what depends on them is checked when it is submitted.
     """
     values = command_line_values(given)
-    error, warnings, to_give = None, (), ()
     try:
         checked = load(file).check(values)
-        error, warnings, to_give = checked.error, checked.warnings, checked.to_give
     except DescriptionError as unreadable:
-        error = unreadable
+        checked = Checked(unreadable, (), ())
+    error, warnings, to_give = checked.error, checked.warnings, checked.to_give
     mistakes = error.lines if error is not None else ()
     if as_json_:
         data = {"file": str(file), "ok": error is None, "mistakes": list(mistakes), "warnings": list(warnings)}
@@ -82,7 +83,10 @@ def print_schema() -> None:
     "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file; .json: JSON."
 )
 def import_zapp_command(file: Path, output: Path | None) -> None:
-    """Make a description of the ZApp in FILE (Zoe's format, versions 1 to 3); warnings name what is not carried over."""
+    """Make a description of the ZApp in FILE (Zoe's format, versions 1 to 3).
+
+    Warnings name what is not carried over.
+    """
     imported = import_zapp(file)
     for line in imported.warnings:
         click.echo(f"warning: {file}: {line}", err=True)
@@ -104,11 +108,24 @@ COMMANDS = (check, render, print_schema, import_zapp_command)
 """For the group `quicksilver app`."""
 
 
+class _Representer(SafeRepresenter):
+    """Writes text with control characters in double quotes, where they have escapes."""
+
+    def represent_str(self, data: str) -> ScalarNode:
+        """Return the node of a text."""
+        style = None if data.isprintable() else '"'
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
 def as_yaml(data: dict[str, Any]) -> str:
     """Return data as YAML with its keys in their order, one a line."""
     writer, text = YAML(typ="safe", pure=True), StringIO()
+    writer.Representer = _Representer
     writer.default_flow_style = False
-    writer.sort_base_mapping_type_on_output = False
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     writer.width = 10_000
     writer.dump(data, text)
     return text.getvalue()

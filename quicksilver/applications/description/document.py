@@ -17,7 +17,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from quicksilver.applications.description.mistakes import MAX_LINES, DescriptionError, Mistake, Steps
 
-MAX_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 18
 MAX_CHARACTERS: Final = 4 << 20
 """Of all values together, each alias counted where it stands."""
 MAX_VALUES: Final = 50_000
@@ -283,7 +283,8 @@ class _Builder:
         merged: list[Node] = []
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                self.mistakes.append(Mistake(steps, "has a key that is no text", "write `key: value`"))
+                self.lines[(*steps, "?")] = (_line(key), _line(key))
+                self.mistakes.append(Mistake((*steps, "?"), "a key is no text", "write `key: value`"))
             elif str(key.tag or "").endswith(":merge"):
                 merged += value.value if isinstance(value, SequenceNode) else [value]
             elif key.value in found:

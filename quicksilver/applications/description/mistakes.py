@@ -24,6 +24,8 @@ class Mistake:
     remedy: str
     on_key: bool = False
     """Whether the key itself is wrong, rather than its value."""
+    depends_on: tuple[Steps, ...] = ()
+    """Other places whose values make this a mistake."""
     key_meant: str = ""
     """Of an unknown key: the known one that is probably meant, which then is not missing too."""
 

@@ -119,7 +119,7 @@ class Resources(Part):
     """What one instance needs."""
 
     memory_mb: int = Field(ge=1)
-    """Memory; YARN rounds it up to its own step, and ends a container that uses more."""
+    """Memory of its container, which YARN rounds up to its own step; YARN ends a container that uses more."""
     vcores: int = Field(1, ge=1)
     """Virtual cores, as YARN counts them."""
 

@@ -77,7 +77,8 @@ class Template:
         application, wrong_form = _form(filled)
         mistakes = [*self.document.mistakes, *_parameters_form(data), *mistakes, *more, *filled.mistakes, *wrong_form]
         mistakes += _meaning(filled.data, self.folder)
-        return application, [one for one in mistakes if one.path not in filled.unsure], filled
+        sure = [one for one in mistakes if filled.unsure.isdisjoint((one.path, *one.depends_on))]
+        return application, sure, filled
 
 
 @dataclass(frozen=True, slots=True)

@@ -254,7 +254,7 @@ class _Filler:
         elif name in self._chosen:
             self._note(name, steps)
             return as_text(self._chosen[name])
-        elif name in self._known:  # its description or its value is wrong
+        elif name.lower() in (known.lower() for known in self._known):  # its name, description or value is wrong
             self._note(name, steps)
         else:
             remedy = "describe it below the key `parameters`"

@@ -56,7 +56,9 @@ def validated(model: type[M], data: object, path: Steps = ()) -> tuple[M | None,
         text = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
         return model.model_validate_json(text, strict=True), []
     except ValidationError as error:
-        found = [_mistake(model, data, detail, path) for detail in error.errors(include_url=False)]
+        details = error.errors(include_url=False)
+        details = [one for one in details if one["type"] != "too_short" or not one["input"]]  # wrong entries are none
+        found = [_mistake(model, data, detail, path) for detail in details]
         meant = {(*one.path[:-1], one.key_meant) for one in found if one.key_meant}
         return None, [one for one in found if one.path not in meant or one.what != MISSING]
 
@@ -135,6 +137,10 @@ def _wrong_value(model: type[BaseModel], loc: Steps, detail: ErrorDetails) -> tu
     stem = kind.removesuffix("_type").removesuffix("_parsing").removesuffix("_from_float")
     if stem in _TYPES:
         noun, remedy = _TYPES[stem]
+        if detail["input"] is None:
+            remedy = "write one, or remove the key"
+        elif stem == "string" and isinstance(detail["input"], list | dict):
+            remedy = "write plain text"
         mb = size_mb(detail["input"]) if stem == "int" and loc[-1:] == ("memory_mb",) else None
         return f"must be {noun}, got {got}", f"write {mb}, in MB" if mb is not None else remedy
     about = describe(model, loc)

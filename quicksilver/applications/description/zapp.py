@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -119,7 +120,7 @@ def convert_text(text: str, name: str) -> Imported:
     wrong = template_from_data(data, f"{name} as a description").check().error
     if wrong is not None:
         raise wrong
-    return Imported(data, tuple(converter.warnings))
+    return Imported(data, tuple("".join(c if c.isprintable() else " " for c in one) for one in converter.warnings))
 
 
 def _checked(document: Document) -> Zapp:
@@ -211,7 +212,7 @@ class _Converter:
 
     def _command(self, number: int, names: ServiceNames) -> str:
         service = self.zapp.services[number]
-        folder = f"cd '{service.work_dir}' && " if service.work_dir else ""
+        folder = f"cd {quote(service.work_dir)} && " if service.work_dir else ""
         if service.command:
             self.warnings.append(
                 f"services[{number}].command: Zoe runs it by the entry point of the image, which YARN does not use; "
