@@ -35,7 +35,6 @@ class Adoption:
         self._missing: list[str] = []
         self._ends: dict[str, Completed] = {}
         self._notes: Mapping[str, Any] = {}
-        self._recalled = False
 
     @property
     def pending(self) -> bool:
@@ -89,11 +88,13 @@ class Adoption:
         return result
 
     def _recall(self, services: Mapping[str, ServiceState]) -> dict[str, tuple[str, int]]:
-        """Put what the notes say into the services, the first time; return which container ran which instance."""
+        """Put what the notes say into the services; return which container ran which instance.
+
+        Containers that are reported late come too late for it: this attempt has begun instances of its own.
+        """
         ran: dict[str, tuple[str, int]] = {}
-        if self._recalled:
+        if any(one.grant is not None for each in services.values() for one in each.instances.values()):
             return ran
-        self._recalled = True
         for name, said in self._notes.get("services", {}).items():
             service = services.get(name)
             if service is None:
