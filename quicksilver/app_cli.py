@@ -16,6 +16,7 @@ from quicksilver.common.command_line.groups import Group
 from quicksilver.common.process.loading import loading
 
 _CLIENT: Final = "quicksilver.applications.client"
+_DESCRIPTION: Final = "quicksilver.applications.description.cli"
 _PROXY: Final = "rm_proxy.cli.commands"
 _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "list": (_PROXY, "app"),
@@ -28,6 +29,10 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "wait": (f"{_CLIENT}.cli", "wait"),
     "kill": (f"{_CLIENT}.cli", "kill"),
     "clean": (f"{_CLIENT}.cli", "clean_command"),
+    "check": (_DESCRIPTION, "check"),
+    "render": (_DESCRIPTION, "render"),
+    "schema": (_DESCRIPTION, "print_schema"),
+    "import-zapp": (_DESCRIPTION, "import_zapp_command"),
 }
 """Module and attribute of each command; an attribute that is a group has the command of the same name."""
 _BY_HABIT: Final = {

@@ -68,7 +68,7 @@ def kill(session: Session, application_id: str, reason: str) -> None:
     record = records.find(application_id)
     how = asyncio.run(_kill(session, application_id, record, reason))
     if record is not None:
-        clean(session, record, records, record.last)
+        clean(session, record, records, {})
     click.echo(f"{application_id} {how}")
 
 
@@ -143,7 +143,7 @@ def clean_command(session: Session, forget: bool) -> None:
     records = Records()
     ended = asyncio.run(_ended(session, records))
     for record in ended:
-        clean(session, record, records, record.last)
+        clean(session, record, records, {})
         if forget:
             records.remove(record.application_id)
     click.echo(f"{sum(bool(each.staging) for each in ended)} staging folders removed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -30,8 +30,8 @@ def leave(end: End | None) -> None:
     raise click.exceptions.Exit(EXIT_CODES[end.status])
 
 
-def clean(session: Session, record: Record, records: Records, last: Mapping[str, Any]) -> None:
-    """Remove the staged files of an application that has ended; keep what is known of its containers.
+def clean(session: Session, record: Record, records: Records, containers: Mapping[str, str]) -> None:
+    """Remove the staged files of an application that has ended; remember whose its containers were.
 
     Raises ClientError.
     """
@@ -41,5 +41,4 @@ def clean(session: Session, record: Record, records: Records, last: Mapping[str,
             staging.remove(record.staging)
         finally:
             staging.close()
-    kept = dict(last) or record.last
-    records.save(record.model_copy(update={"staging": "", "last": kept}))
+    records.save(record.model_copy(update={"staging": "", "containers": {**record.containers, **containers}}))

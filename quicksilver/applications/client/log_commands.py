@@ -118,7 +118,7 @@ def _print_ended(
 ) -> None:
     masters = reader.masters(application_id)
     record = Records().find(application_id)
-    known = sources_of(record.last) if record is not None else []
+    known = [_remembered(*each) for each in record.containers.items()] if record is not None else []
     names = {each.container_id: each for each in (*masters, *known)}
     if service is not None and service != MASTER and not known:
         raise ClientError(
@@ -131,6 +131,11 @@ def _print_ended(
     if not printer.print_all(sources, aggregated=True):
         remedy = "they are aggregated some seconds after the end, where yarn.log-aggregation-enable is true: try again"
         raise ClientError("it has ended, and no log of it is there", place=application_id, remedy=remedy)
+
+
+def _remembered(container_id: str, title: str) -> Source:
+    service, _, index = title.rstrip("]").rpartition("[")
+    return Source(service, int(index), container_id)
 
 
 def _chosen(sources: Sequence[Source], service: str | None, instance: int | None) -> list[Source]:

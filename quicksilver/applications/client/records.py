@@ -9,7 +9,7 @@ import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -35,8 +35,8 @@ class Record(BaseModel):
     """`host:port` of the ResourceManager."""
     staging: str = ""
     """URI of the folder with its files; "": they are removed."""
-    last: dict[str, Any] = {}
-    """The master's last answer, which names the containers whose logs may be wanted."""
+    containers: dict[str, str] = {}
+    """Whose each container was, such as `worker[2]`: by that its logs are found after the end."""
 
 
 class Records:

@@ -89,7 +89,7 @@ async def watched(session: Session, application_id: str, records: Records, timeo
             return None
     record = records.find(application_id)
     if record is not None:
-        await asyncio.to_thread(clean, session, record, records, watch.last)
+        await asyncio.to_thread(clean, session, record, records, watch.containers)
     return end
 
 

@@ -21,13 +21,16 @@ def print_services(application: Mapping[str, Any]) -> None:
         counts = (str(each[name]) for name in ("core", "elastic", "wanted", "running", "ready"))
         table.add_row(each["name"], each["state"], *counts)
     console.print(table)
-    table = Table("Instance", "Kind", "State", "Node", "Restarts", "Links")
+    table = Table("Instance", "Kind", "State", "Node", "Restarts")
     for service in application["services"]:
         for each in service["instances"]:
-            links = "\n".join(each["links"].values())
             exit_status = each.get("exit_status")
             state = each["state"] if exit_status is None else f"{each['state']} ({exit_status})"
             table.add_row(
-                f"{service['name']}[{each['index']}]", each["kind"], state, each["node"], str(each["restarts"]), links
+                f"{service['name']}[{each['index']}]", each["kind"], state, each["node"], str(each["restarts"])
             )
     console.print(table)
+    for service in application["services"]:
+        for each in service["instances"]:
+            for port, url in each["links"].items():
+                console.print(f"{service['name']}[{each['index']}] {port}: {url}", markup=False, soft_wrap=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from quicksilver.applications.client.rm import END_STATES, Rm, id_of, one_line
 
 _PAUSE_S: Final = 0.2
 _AGAIN_S: Final = 1.0
+_CONTAINER: Final = re.compile(r"container_[a-z0-9_]*\d")
 _STATES: Final = {
     client_pb2.ACCEPTED: "accepted; YARN has still to start its master",
     client_pb2.RUNNING: "its master is running",
@@ -47,6 +49,8 @@ class Watch:
         self._after, self._newest_s = 0, 0.0
         self.last: dict[str, Any] = {}
         """The master's last answer."""
+        self.containers: dict[str, str] = {}
+        """Whose each container is, such as `worker[2]`, as far as events say it."""
 
     async def until_end(self) -> End:
         """Return how it ended. Raises ClientError."""
@@ -89,6 +93,7 @@ class Watch:
             await asyncio.sleep(_PAUSE_S if self._after == 0 else _AGAIN_S)
             return False
         for event in events:
+            self.containers |= container_of(event)
             if event["at_s"] > self._newest_s:
                 self._on_line(event["at_s"], event_text(event))
         self._newest_s = max([self._newest_s, *(event["at_s"] for event in events)])
@@ -106,6 +111,14 @@ def event_text(event: Mapping[str, Any]) -> str:
     service, index = event.get("service") or "", event.get("index")
     where = f"{service}[{index}] " if service and index is not None else f"{service} " if service else ""
     return f"{where}{event['text']}"
+
+
+def container_of(event: Mapping[str, Any]) -> dict[str, str]:
+    """Return whose container an event names: its id, and `SERVICE[INDEX]`; {} where it names none."""
+    named = _CONTAINER.search(event["text"])
+    if named is None or not event.get("service") or event.get("index") is None:
+        return {}
+    return {named[0]: f"{event['service']}[{event['index']}]"}
 
 
 def is_ready(application: Mapping[str, Any]) -> bool:
