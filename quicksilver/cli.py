@@ -75,6 +75,12 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         ),
         "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
         "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay from a NodeManager to the resource tracker."),
+        "app-server": Lazy(
+            "quicksilver.applications.server.cli",
+            "app_server",
+            "Applications by REST and web: users, quotas, history.",
+            "quicksilver.applications.server.server",
+        ),
         "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."),
         "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
     },

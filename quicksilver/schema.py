@@ -17,6 +17,7 @@ from policies.config.registry import Registry, doc_of
 from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError
+from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.process.audit_log import AuditSettings
 from quicksilver.common.process.tracing import TracingSettings
@@ -30,6 +31,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "proxy": ProxySettings,
     "sidecar": SidecarSettings,
     "tracker": TrackerSettings,
+    "app_server": AppServerSettings,
     "security": SecuritySettings,
     "audit": AuditSettings,
     "tracing": TracingSettings,

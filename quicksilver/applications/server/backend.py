@@ -128,6 +128,9 @@ class Backend(Protocol):
     async def kill(self, yarn_id: str, user: str, why: str) -> None:
         """Have YARN kill an application; harmless when it has ended."""
 
+    async def clean(self, yarn_id: str, user: str) -> None:
+        """Delete the uploaded files of an application that has ended; harmless when there are none."""
+
     async def view(self, master: Master) -> dict[str, Any]:
         """Return what a master says of its application (`/v1/application`)."""
 

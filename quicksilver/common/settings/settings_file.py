@@ -1,6 +1,6 @@
 """Reads quicksilver.yaml, and reports every mistake in it with line, column and remedy.
 
-One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `security:`,
+One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `app_server:`, `security:`,
 `hadoop_conf_dir:`. A program checks only the sections that it uses.
 """
 
@@ -39,7 +39,7 @@ M = TypeVar("M", bound=BaseModel)
 FILE_NAME: Final = "quicksilver.yaml"
 VARIABLE: Final = "QUICKSILVER_CONFIG"
 SYSTEM_WIDE: Final = Path("/etc/quicksilver") / FILE_NAME
-SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "security", "audit", "tracing")
+SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "app_server", "security", "audit", "tracing")
 TOP_LEVEL: Final = (*SECTIONS, "hadoop_conf_dir")
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""

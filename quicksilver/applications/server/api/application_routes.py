@@ -161,7 +161,7 @@ def action_routes(parts: ApiParts) -> APIRouter:
             raise ApiError(409, "not-running", f"it is {record.state}; a service is scaled while its master runs")
         master = Master(record.yarn_id, record.master_url, record.key)
         answer = await parts.backend.scale(master, body.service, body.count)
-        parts.watcher.wake()
+        parts.watcher.wake(record.id)
         return answer
 
     @router.post("/applications/{app_id}/kill", status_code=202, summary="End an application")

@@ -19,6 +19,7 @@ from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
 _PRUNE_S: Final = 600.0
+_CLEAN_S: Final = 30.0
 _FRESH_S: Final = 0.5
 """An answer of a master that is not older serves all who ask."""
 
@@ -41,8 +42,10 @@ class Watcher:
         self.last_pass_s = 0.0
         """When all states were read last (monotonic)."""
 
-    def wake(self) -> None:
-        """Have a pass begin now."""
+    def wake(self, app_id: str = "") -> None:
+        """Have a pass begin now, in which the master of an application is asked anew."""
+        self._views.pop(app_id, None)
+        self._asked_s = 0.0
         self._woken.set()
 
     async def run(self) -> None:
@@ -139,6 +142,16 @@ class Watcher:
             ended_s = float(fields.get("ended_s") or self._journal.clock_s())
             await self._journal.database.write(lambda connection: instances.close_all(connection, record.id, ended_s))
             self._on_end()
+            await self._clean(record)
+
+    async def _clean(self, record: AppRecord) -> None:
+        """Delete uploaded files; what cannot be deleted now stays, and the log says where."""
+        try:
+            async with asyncio.timeout(_CLEAN_S):
+                await self._backend.clean(record.yarn_id, record.user)
+        except (BackendUnavailableError, TimeoutError) as error:
+            self._journal.metrics.failures.labels("clean").inc()
+            log.warning("uploaded files stay", application=record.yarn_id, user=record.user, why=str(error))
 
     async def _refresh(self, record: AppRecord) -> dict[str, Any] | None:
         """Ask a master; store what changed. Returns its answer, None without one."""

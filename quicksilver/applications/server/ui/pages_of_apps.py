@@ -50,7 +50,7 @@ def page_routes(pages: Pages) -> APIRouter:
 
     @router.get("/submit")
     async def submit(request: Request, template: Annotated[str, Query(max_length=50)] = "") -> Response:
-        return pages.render(request, "submit.html", title="Submit", section="submit", template=template)
+        return pages.render(request, "submit.html", title="Submit", section="submit", chosen=template)
 
     @router.get("/templates")
     async def templates(request: Request) -> Response:

@@ -82,7 +82,7 @@ policies:
         ),
         ("policies: {}\nproxy: {}\npolicies: {}", "3:1: policies: is there twice, first in line 1; keep one"),
         ("polices: {}\n", "1:1: polices: unknown section; did you mean policies? "),
-        ("- policies\n", "1:1: must be a mapping with the keys policies, proxy, sidecar, tracker, security"),
+        ("- policies\n", "1:1: must be a mapping with the keys policies, proxy, sidecar, tracker, app_server"),
         ("proxy: 3\n", "1:8: proxy: must be a mapping (key: value), got 3"),
         ("hadoop_conf_dir: [a]\n", '1:18: hadoop_conf_dir: must be a directory, got ["a"]'),
         ("policies: [\n", "2:1: is no YAML: while parsing a flow"),
