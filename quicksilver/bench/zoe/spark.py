@@ -1,0 +1,306 @@
+"""Four unmodified PySpark applications on a cluster where each gets too little to begin: stock YARN, then preset `zoe`.
+
+The workload was fixed before the first run and is the same for both systems. Two nodes have room for twelve containers
+of 768 MB: four masters and eight executors. Four teams have a YARN queue of 25 % each, which may grow to 100 %, and
+submit one application each at the same time, in cluster mode, with dynamic allocation: `minExecutors` is 6, so that two
+do not fit beside each other, and `maxExecutors` is 8, the whole cluster. What a Spark application waits for before it
+begins is as Spark has it: 80 % of its first executors, for at most 30 s. An application has 96 tasks of 10 s of sleep.
+
+`python -m quicksilver.bench.zoe.spark` prints the turnarounds by the ResourceManager's clock (from the submission to
+the end) and the ratio of their means as its last line; exit code 1 unless all ended well and the ratio is at most 0.7.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import click
+
+from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.local_daemons import running
+from quicksilver.cluster.ports import free_base_port
+from quicksilver.workloads import clients, spark
+from quicksilver.workloads.clients import Client, Clients, Progress
+from quicksilver.workloads.environment import Progresses, finish, interruptible, one_line_errors
+from quicksilver.workloads.errors import WorkloadError
+from quicksilver.workloads.rest import eventually, get_json
+from quicksilver.workloads.spark import DEFAULT_PYTHON, Installation
+
+STOCK, ZOE = "stock", "zoe"
+SYSTEMS: Final = (STOCK, ZOE)
+TASKS, TASK_S = 96, 10.0
+GOAL_RATIO: Final = 0.7
+PROGRAM: Final = spark.PROGRAM.with_name("sleeping_tasks.py")
+_QUEUES: Final = {"team1": 25, "team2": 25, "team3": 25, "team4": 25}
+_NODES, _CONTAINERS_OF_A_NODE, _CONTAINER_MB = 2, 6, 768
+_LEAST_EXECUTORS, _MOST_EXECUTORS = 6, 8
+_VCORES: Final = 16
+"""Of a node: memory alone limits."""
+_YARN_SITE: Final = {"yarn.nodemanager.pmem-check-enabled": "false", "yarn.log-aggregation-enable": "false"}
+_POLL_S: Final = 1.0
+_SUBMIT_S: Final = 180.0
+_END_STATES: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What each application has to do."""
+
+    tasks: int = TASKS
+    task_s: float = TASK_S
+
+    @property
+    def most_s(self) -> float:
+        """After this time something is wrong: all applications one after the other on a quarter of the executors."""
+        return 300 + len(_QUEUES) * self.tasks * self.task_s / (_MOST_EXECUTORS / 4)
+
+
+@dataclass(slots=True)
+class Ran:
+    """One application; moments in seconds from the first one's submission, None where it did not come so far."""
+
+    id: str
+    queue: str
+    state: str
+    submitted_s: float
+    turnaround_s: float
+    ready_s: float | None = None
+    """When its SparkContext was ready: it had its first executors, or waited no longer for them."""
+    first_task_s: float | None = None
+    last_task_s: float | None = None
+    executors: int = 0
+    """That ran a task."""
+    at_first: int = 0
+    """Executors that ran a task within its first five seconds."""
+    core_held: int = 0
+    elastic_held: int = 0
+    """The most containers that it held as core and as elastic ones, by the proxy; 0 on stock YARN."""
+
+
+@dataclass(slots=True)
+class Run:
+    """One system's run."""
+
+    system: str
+    applications: list[Ran] = field(default_factory=list)
+    reclaimed: int = 0
+    """Elastic containers that the proxy took back for others."""
+
+    @property
+    def mean_s(self) -> float:
+        """The mean turnaround."""
+        return fmean(one.turnaround_s for one in self.applications)
+
+    @property
+    def makespan_s(self) -> float:
+        """From the first submission to the last end."""
+        return max(one.submitted_s + one.turnaround_s for one in self.applications)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether all applications did all of their tasks."""
+        return all(one.state == "SUCCEEDED" for one in self.applications)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return it as JSON knows it."""
+        return {
+            "system": self.system,
+            "mean_turnaround_s": round(self.mean_s, 1),
+            "makespan_s": round(self.makespan_s, 1),
+            "reclaimed": self.reclaimed,
+            "applications": [asdict(one) for one in self.applications],
+        }
+
+
+def settings(cluster: Cluster, installation: Installation, queue: str) -> dict[str, str]:
+    """Return an application's configuration: that of Spark on the local cluster, with dynamic allocation."""
+    fixed = ("spark.executor.instances", "minRegisteredResourcesRatio", "maxRegisteredResourcesWaitingTime")
+    base = spark.settings(cluster, installation, _LEAST_EXECUTORS)
+    return {key: value for key, value in base.items() if not key.endswith(fixed)} | {
+        "spark.yarn.queue": queue,
+        "spark.yarn.stagingDir": f"file://{cluster.spec.files / 'staging'}",
+        "spark.yarn.submit.waitAppCompletion": "false",
+        "spark.driver.memoryOverhead": "256m",
+        "spark.executor.memoryOverhead": "256m",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": str(_LEAST_EXECUTORS),
+        "spark.dynamicAllocation.maxExecutors": str(_MOST_EXECUTORS),
+    }
+
+
+def spec(system: str, workdir: Path, base_port: int) -> ClusterSpec:
+    """Return the cluster of a system."""
+    return ClusterSpec(
+        workdir=workdir / system,
+        base_port=base_port,
+        nodes=_NODES,
+        yarn_only=True,
+        overlay=system == ZOE,
+        node_vcores=_VCORES,
+        node_memory_mb=_CONTAINERS_OF_A_NODE * _CONTAINER_MB,
+        min_allocation_mb=256,
+        queues=_QUEUES,
+        extra_site={"yarn": _YARN_SITE},
+    )
+
+
+@contextmanager
+def system_up(system: str, workdir: Path, base_port: int, progress: Progress) -> Iterator[tuple[Cluster, str]]:
+    """Run a system's cluster for the time of a with block; yields it and the URL of the proxy's REST, "" without one.
+
+    Raises ClusterError, LocalDaemonsError; nothing is left running.
+    """
+    cluster = Cluster(spec(system, workdir, base_port))
+    cluster.start(progress)
+    try:
+        if system == STOCK:
+            yield cluster, ""
+        else:
+            with running(cluster, policies={"preset": ZOE}) as stack:
+                yield cluster, stack.url
+    finally:
+        cluster.stop(progress)
+
+
+def measure(system: str, installation: Installation, work: Work, workdir: Path, progress: Progress) -> Run:
+    """Run the four applications on a system. Raises QuicksilverError, ClusterError, requests.RequestException."""
+    base_port = free_base_port(_NODES)
+    with system_up(system, workdir, base_port, progress) as (cluster, proxy_url), Clients() as started:
+        results = {queue: cluster.spec.workdir / f"{queue}.json" for queue in _QUEUES}
+        for result in results.values():
+            result.unlink(missing_ok=True)
+        progress(f"{system}: submitting {len(_QUEUES)} applications")
+        submitted = {
+            queue: started.add(_submit(cluster, installation, queue, work, result)) for queue, result in results.items()
+        }
+        for client in submitted.values():
+            client.wait(_SUBMIT_S)
+        ids = {queue: clients.application_id(client.text) for queue, client in submitted.items()}
+        watch = Progression(cluster, proxy_url, work, progress)
+        watch.until_over(list(ids.values()))
+        return watch.run(system, ids, results)
+
+
+def _submit(cluster: Cluster, installation: Installation, queue: str, work: Work, result: Path) -> Client:
+    arguments = [str(result), str(work.tasks), str(work.task_s)]
+    conf = settings(cluster, installation, queue)
+    return spark.submit(cluster, installation, f"sleeping-{queue}", arguments, conf, "cluster", PROGRAM)
+
+
+class Progression:
+    """Follows the applications of one run."""
+
+    def __init__(self, cluster: Cluster, proxy_url: str, work: Work, progress: Progress) -> None:
+        self._cluster, self._proxy_url, self._work, self._progress = cluster, proxy_url, work, progress
+        self._held: dict[str, tuple[int, int]] = {}
+        self._reclaimed = 0
+        self._shown: dict[str, str] = {}
+
+    def until_over(self, ids: Sequence[str]) -> None:
+        """Wait until all of these have ended. Raises WorkloadError if they do not in time."""
+        end_s = time.monotonic() + self._work.most_s
+        while True:
+            apps = self._apps()
+            self._look()
+            states = {app_id: self._state(apps.get(app_id, {})) for app_id in ids}
+            for app_id, state in states.items():
+                if self._shown.get(app_id) != state:
+                    self._progress(f"{app_id}: {state}")
+            self._shown = states
+            if all(apps.get(app_id, {}).get("state") in _END_STATES for app_id in ids):
+                return
+            if time.monotonic() > end_s:
+                raise WorkloadError(f"not over: {states}", place="applications", remedy="read their containers' logs")
+            time.sleep(_POLL_S)
+
+    def _apps(self) -> dict[str, dict[str, Any]]:
+        url = f"{self._cluster.rm_rest}/ws/v1/cluster/apps"
+        found = eventually("applications", lambda: get_json(url))
+        return {one["id"]: one for one in (found.get("apps") or {}).get("app", [])}
+
+    def _state(self, app: Mapping[str, Any]) -> str:
+        core, elastic = self._held.get(app.get("id", ""), (0, 0))
+        seen = f", {core} core and {elastic} elastic containers at most" if core or elastic else ""
+        return f"{app.get('state')}{seen}"
+
+    def _look(self) -> None:
+        if not self._proxy_url:
+            return
+        admission = eventually("admission", lambda: get_json(f"{self._proxy_url}/v1/admission"))
+        self._reclaimed = admission["reclaimed"]
+        for one in admission["applications"]:
+            core, elastic = self._held.get(one["id"], (0, 0))
+            self._held[one["id"]] = max(core, one["core_held"]), max(elastic, one["elastic_held"])
+
+    def run(self, system: str, ids: Mapping[str, str], results: Mapping[str, Path]) -> Run:
+        """Return the run, by the ResourceManager's clock and the applications' own records."""
+        apps = self._apps()
+        began_s = min(apps[app_id]["startedTime"] for app_id in ids.values()) / 1000
+        run = Run(system, reclaimed=self._reclaimed)
+        for queue, app_id in ids.items():
+            app = apps[app_id]
+            held = self._held.get(app_id, (0, 0))
+            ran = Ran(
+                id=app_id,
+                queue=queue,
+                state=app["finalStatus"],
+                submitted_s=round(app["startedTime"] / 1000 - began_s, 1),
+                turnaround_s=round((app["finishedTime"] - app["startedTime"]) / 1000, 1),
+                core_held=held[0],
+                elastic_held=held[1],
+            )
+            if results[queue].exists():
+                _add_tasks(ran, json.loads(results[queue].read_text()), began_s)
+            run.applications.append(ran)
+        return run
+
+
+def _add_tasks(ran: Ran, result: Mapping[str, Any], began_s: float) -> None:
+    """Note what an application wrote of its tasks."""
+    tasks = result["tasks"]
+    first_s = min(begin_s for begin_s, _, _ in tasks)
+    ran.ready_s = round(result["ready_s"] - began_s, 1)
+    ran.first_task_s = round(first_s - began_s, 1)
+    ran.last_task_s = round(max(end_s for _, end_s, _ in tasks) - began_s, 1)
+    ran.executors = len({container for _, _, container in tasks})
+    ran.at_first = len({container for begin_s, _, container in tasks if begin_s < first_s + 5})
+
+
+@click.command()
+@click.option("--workdir", type=click.Path(file_okay=False, path_type=Path), default=Path("run/zoe-spark"))
+@click.option(
+    "--python", type=click.Path(path_type=Path), default=DEFAULT_PYTHON, show_default=True, help="With pyspark."
+)
+@click.option("--system", "systems", type=click.Choice(SYSTEMS), multiple=True, default=SYSTEMS, show_default=True)
+@click.option("--tasks", type=click.IntRange(1), default=TASKS, show_default=True, help="Of each application.")
+@click.option("--task-s", type=float, default=TASK_S, show_default=True, help="How long a task sleeps, in seconds.")
+@one_line_errors
+def main(workdir: Path, python: Path, systems: tuple[str, ...], tasks: int, task_s: float) -> None:
+    """Compare the mean turnaround of four PySpark applications on stock YARN and with preset `zoe`."""
+    progress, work, installation = Progresses(), Work(tasks, task_s), spark.find_spark(python)
+    runs = {}
+    with interruptible():
+        for system in systems:
+            runs[system] = measure(system, installation, work, workdir.absolute(), progress)
+            progress(json.dumps(runs[system].as_dict()))
+    ratio = runs[ZOE].mean_s / runs[STOCK].mean_s if len(runs) == len(SYSTEMS) else None
+    result = {
+        "benchmark": "zoe-spark",
+        "spark": installation.version,
+        "work": asdict(work),
+        "runs": [run.as_dict() for run in runs.values()],
+        "ratio": None if ratio is None else round(ratio, 3),
+    }
+    finish(result, all(run.succeeded for run in runs.values()) and (ratio is None or ratio <= GOAL_RATIO))
+
+
+if __name__ == "__main__":
+    main()
