@@ -17,7 +17,7 @@ import requests
 from quicksilver.applications.client.errors import ClientError
 from quicksilver.applications.client.session import Session
 
-MASTER: Final = "master"
+MASTER: Final = "application-master"
 """The name under which the logs of the application master are asked for."""
 FILES: Final = ("stdout", "stderr")
 _TIMEOUT_S: Final = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self, TypeVar
@@ -18,6 +19,7 @@ CALL_S: Final = 60.0
 """How long one call may take."""
 _PAUSE_S: Final = 0.5
 _ELSEWHERE: Final = ("StandbyException", "RetriableException")
+_CLASSES: Final = re.compile(r"^(?:(?:[a-z]\w*\.)+[A-Z]\w*: )+")
 _T = TypeVar("_T")
 Dial = Callable[[Address], RmClient]
 END_STATES: Final = (client_pb2.FINISHED, client_pb2.FAILED, client_pb2.KILLED)
@@ -142,7 +144,7 @@ class Rm:
 def one_line(text: str) -> str:
     """Return the first line of what Hadoop says, without its class names before and its stack below."""
     first = text.strip().partition("\n")[0]
-    return first.removeprefix("org.apache.hadoop.yarn.exceptions.YarnException: ").strip() or "no reason was given"
+    return _CLASSES.sub("", first).strip() or "no reason was given"
 
 
 def _reason(error: RemoteCallError) -> str:
