@@ -52,10 +52,12 @@ class World(RuleBasedStateMachine):
         """Service by container, of all that the ResourceManager counts as ours."""
         self.started: dict[str, tuple[str, int]] = {}
         self.unregistered = 0
+        self.machine_s = 0.0
         self.tell(Registered(0))
 
     def tell(self, event: Event) -> list[Command]:
         commands = self.machine.handle(event)
+        self.machine_s = event.now_s
         for command in commands:
             match command:
                 case Ask():
@@ -160,9 +162,19 @@ class World(RuleBasedStateMachine):
         assert app.containers.keys() == self.held.keys(), "no container is forgotten"
 
     @invariant()
+    def belief_is_truth(self) -> None:
+        """What the ResourceManager is believed to look for is what it looks for: no instance waits for nothing."""
+        app = self.machine.app
+        assert {name: service.asked for name, service in app.services.items()} == self.asked
+        core_waits = any(each.kind == "core" for one in app.services.values() for each in one.lacking(self.now_s))
+        if app.running and not core_waits:
+            for name, service in app.services.items():
+                assert self.asked[name] == len(service.lacking(self.machine_s)), name
+
+    @invariant()
     def ends_once(self) -> None:
         assert self.unregistered == (self.machine.app.state == "ended")
 
 
 TestWorld = World.TestCase
-TestWorld.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestWorld.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
