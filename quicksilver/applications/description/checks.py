@@ -12,7 +12,7 @@ from policies.errors import close_to
 from quicksilver.applications.description.mistakes import Mistake, Steps
 from quicksilver.applications.description.model import File, Service
 
-_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _LINK: Final = re.compile(r"https?(/[!-~]*)?")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@=,~-]{0,199}")
 _ARCHIVES: Final = (".zip", ".tar.gz", ".tgz", ".tar", ".jar")
@@ -23,7 +23,7 @@ RESERVED: Final = "QUICKSILVER_"
 
 def file_name(file: File) -> str:
     """Return the name of a file in the working directory."""
-    return file.name or re.split(r"[/#?]", file.source.rstrip("/"))[-1]
+    return file.name or file.source.rstrip("/").rpartition("/")[2]
 
 
 def is_local(file: File) -> bool:

@@ -633,3 +633,27 @@ def test_secrets_and_control_characters_do_not_reach_the_terminal() -> None:
     with pytest.raises(DescriptionError) as caught:
         parse(text, "app.yaml")
     assert "secret" not in str(caught.value) and "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("{source: 'hdfs:///a/b c'}", "'b c' cannot be the name of a file in the working directory; give it a `name`"),
+        ("{source: 'hdfs:///a/b#c'}", "'b#c' cannot be the name of a file in the working directory; give it a `name`"),
+        ("{source: '..'}", "'..' cannot be the name of a file in the working directory; give it a `name`"),
+        ("{source: ''}", "is empty; name a file"),
+        ("{source: s3a://bucket/x, name: '$(x)'}", "'$(x)' cannot be the name of a file in the working directory"),
+    ],
+)
+def test_names_of_files_are_those_that_a_start_script_can_hold(file: str, expected: str) -> None:
+    with pytest.raises(DescriptionError) as caught:
+        parse(f"{SMALL}files: [{file}]\n", "app.yaml")
+    (line,) = caught.value.lines
+    assert line.startswith("app.yaml:8: files[0].") and expected in line
+
+
+def test_files_of_hadoop_and_names_of_their_own_are_right() -> None:
+    sources = ("hdfs:/a/b.jar", "s3a://bucket/c.zip", "file:///opt/d", "hdfs:///e/x y")
+    entries = ", ".join(f"{{source: '{source}', name: n{number}}}" for number, source in enumerate(sources))
+    found = parse(f"{SMALL}files: [{entries}]\n", "app.yaml", folder=Path("/nowhere"))
+    assert [file.name for file in found.files] == ["n0", "n1", "n2", "n3"]
