@@ -184,13 +184,13 @@ class Submissions:
 def foreign_files(application: Application) -> list[str]:
     """Return a line for each file that is not named by a URI of the cluster: the server sends none of its own."""
     places = [("files", application.files)]
-    places += [(f"services.{each.name}.files", each.files) for each in application.services]
+    places += [(f"services[{number}].files", each.files) for number, each in enumerate(application.services)]
     lines = []
     for place, files in places:
         for number, file in enumerate(files):
             if urlsplit(file.source).scheme in ("", "file"):
                 what = f"{file.source!r} is a path; the app server takes files of the cluster alone"
-                lines.append(f"{_NAME}: {place}.{number}.source: {what}; upload it and name it as hdfs://..")
+                lines.append(f"{_NAME}: {place}[{number}].source: {what}; upload it and name it as hdfs://..")
     return lines
 
 

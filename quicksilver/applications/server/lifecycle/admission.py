@@ -89,9 +89,11 @@ class Admission:
             return
         largest = await self._largest_container()
         used: _Used = await database.read(applications.used)
-        for record in waiting:
+        for record in waiting:  # those whose submission begins now count, too
             if record.id in self._busy:
-                continue
+                count, size = used.get(record.user, (0, Size()))
+                used[record.user] = (count + 1, sum_of(size, record.size))
+        for record in [one for one in waiting if one.id not in self._busy]:
             current = await self._checked(record, largest) if record.state is State.RECEIVED else record
             if current is not None:
                 await self._consider(current, used)
