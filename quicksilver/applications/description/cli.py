@@ -15,10 +15,10 @@ from ruamel.yaml.representer import SafeRepresenter
 
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.model import as_json
-from quicksilver.applications.description.reader import Checked, load
+from quicksilver.applications.description.reader import CheckResult, load
 from quicksilver.applications.description.schema import schema
-from quicksilver.applications.description.templates import command_line_values, escaped
-from quicksilver.applications.description.zapp import Imported, import_zapp
+from quicksilver.applications.description.templates import command_line_values, escape
+from quicksilver.applications.description.zapp import ImportedZapp, import_zapp
 from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 
@@ -45,7 +45,7 @@ def check(file: Path, given: Sequence[str], as_json_: bool) -> None:
     try:
         checked = load(file).check(values)
     except DescriptionError as unreadable:
-        checked = Checked(unreadable, (), ())
+        checked = CheckResult(unreadable, (), ())
     error, warnings, to_give = checked.error, checked.warnings, checked.to_give
     mistakes = error.lines if error is not None else ()
     if as_json_:
@@ -67,7 +67,7 @@ def check(file: Path, given: Sequence[str], as_json_: bool) -> None:
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of YAML.")
 def render(file: Path, given: Sequence[str], as_json_: bool) -> None:
     """Print the description in FILE with its parameters filled in, without what is as by default."""
-    data = escaped(as_json(load(file).fill(command_line_values(given))))
+    data = escape(as_json(load(file).fill(command_line_values(given))))
     click.echo(json.dumps(data, indent=2) if as_json_ else as_yaml(data), nl=as_json_)
 
 
@@ -131,7 +131,7 @@ def as_yaml(data: dict[str, Any]) -> str:
     return text.getvalue()
 
 
-def _with_comments(imported: Imported, name: str) -> str:
+def _with_comments(imported: ImportedZapp, name: str) -> str:
     lines = [f"# Made of the ZApp {name}."]
     lines += [f"# {line}" for line in imported.warnings]
     return "\n".join(lines) + "\n" + as_yaml(imported.data)

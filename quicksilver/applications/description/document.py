@@ -168,7 +168,7 @@ def _json(text: str, name: str) -> Document:
 def _built_of_json(text: str) -> _Builder:
     """Return the lines of JSON, which is YAML once no tab is in it; they stand between values alone."""
     builder = _Builder()
-    root = _composed(text.replace("\t", " "))
+    root = _compose(text.replace("\t", " "))
     if root is not None:
         builder.build(root, ())
     return builder
@@ -184,7 +184,7 @@ def _json_error(error: ValueError, name: str) -> DescriptionError:
 
 def _yaml(text: str, name: str) -> Document:
     try:
-        root = _composed(text)
+        root = _compose(text)
     except YAMLError as error:
         raise DescriptionError([_syntax(error, name, text)]) from error
     if root is None:
@@ -195,7 +195,7 @@ def _yaml(text: str, name: str) -> Document:
     return Document(name, data, text, builder.lines, (*builder.mistakes, *_text_mistakes(data)))
 
 
-def _composed(text: str) -> Node | None:
+def _compose(text: str) -> Node | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML lets an anchor be set anew
         root: Node | None = YAML(typ="safe", pure=True).compose(text)

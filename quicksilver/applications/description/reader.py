@@ -20,16 +20,16 @@ from quicksilver.applications.description.document import Document, data_documen
 from quicksilver.applications.description.mistakes import DescriptionError, Mistake, Steps
 from quicksilver.applications.description.model import Application, File, Parameter, Service
 from quicksilver.applications.description.templates import (
-    Filled,
+    FilledData,
     Value,
     as_text,
     chosen_values,
     parameters_of,
-    substituted,
+    substitute,
     with_stand_ins,
 )
-from quicksilver.applications.description.upgrades import upgraded, version_mistake
-from quicksilver.applications.description.validation import keys_of, validated
+from quicksilver.applications.description.upgrades import upgrade, version_mistake
+from quicksilver.applications.description.validation import keys_of, validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Template:
             raise self.document.error(mistakes)
         return application
 
-    def check(self, values: Mapping[str, Value] | None = None) -> Checked:
+    def check(self, values: Mapping[str, Value] | None = None) -> CheckResult:
         """Return all mistakes; values that are not given yet are none, and what depends on them is not checked."""
         given = dict(values or {})
         stand_ins = frozenset(with_stand_ins(self.parameters, given)) - given.keys()
@@ -59,21 +59,21 @@ class Template:
             f"{self.document.name}: parameters.{name}: no ${{parameters.{name}}} refers to it; remove it"
             for name in ([] if error else unused)
         ]
-        return Checked(error, tuple(warnings), tuple(sorted(stand_ins)))
+        return CheckResult(error, tuple(warnings), tuple(sorted(stand_ins)))
 
     def _checked(
         self, values: Mapping[str, Value], stand_ins: frozenset[str]
-    ) -> tuple[Application | None, list[Mistake], Filled]:
+    ) -> tuple[Application | None, list[Mistake], FilledData]:
         data = self.document.data
         if not isinstance(data, Mapping):
             what, remedy = "must be a mapping", f"begin with `version: 1`; keys: {', '.join(keys_of(Application))}"
-            return None, [*self.document.mistakes, Mistake((), what, remedy)], Filled()
+            return None, [*self.document.mistakes, Mistake((), what, remedy)], FilledData()
         if (wrong := version_mistake(data)) is not None:
-            return None, [wrong], Filled()
-        data = upgraded(dict(data))
+            return None, [wrong], FilledData()
+        data = upgrade(dict(data))
         parameters, mistakes = parameters_of(data)
         chosen, more = chosen_values(data, parameters, values)
-        filled = substituted(data, chosen, stand_ins)
+        filled = substitute(data, chosen, stand_ins)
         application, wrong_form = _form(filled)
         mistakes = [*self.document.mistakes, *_parameters_form(data), *mistakes, *more, *filled.mistakes, *wrong_form]
         mistakes += _meaning(filled.data, self.folder)
@@ -82,7 +82,7 @@ class Template:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckResult:
     """The result of a check."""
 
     error: DescriptionError | None
@@ -135,7 +135,7 @@ def _template(document: Document, folder: Path | None) -> Template:
 
 def _parameters_form(data: Mapping[str, Any]) -> list[Mistake]:
     """Return the mistakes of the key `parameters` as a whole, and of the names in it."""
-    _, mistakes = validated(Application, {**_LEAST, "parameters": data.get("parameters", {})})
+    _, mistakes = validate(Application, {**_LEAST, "parameters": data.get("parameters", {})})
     return mistakes
 
 
@@ -143,14 +143,14 @@ _LEAST = {"version": 1, "name": "a", "services": [{"name": "a", "command": "a", 
 """An application that is right but for its parameters."""
 
 
-def _form(filled: Filled) -> tuple[Application | None, list[Mistake]]:
+def _form(filled: FilledData) -> tuple[Application | None, list[Mistake]]:
     """Return the application and the mistakes of its form; a whole value where text is wanted becomes text."""
-    application, mistakes = validated(Application, filled.data)
+    application, mistakes = validate(Application, filled.data)
     texts = [one.path for one in mistakes if one.path in filled.whole and one.what.startswith("must be text, got")]
     if texts:
         for path in texts:
             _put_text(filled.data, path)
-        application, mistakes = validated(Application, filled.data)
+        application, mistakes = validate(Application, filled.data)
     return application, mistakes
 
 
@@ -166,7 +166,7 @@ def _meaning(data: Mapping[str, Any], folder: Path | None) -> list[Mistake]:
     entries = data["services"] if isinstance(data.get("services"), list) else []
     services: dict[int, Service] = {}
     for number, entry in enumerate(entries):
-        service, _ = validated(Service, entry)
+        service, _ = validate(Service, entry)
         if service is not None:
             services[number] = service
     found = [*whole_mistakes(data, services)]
@@ -186,7 +186,7 @@ def _files(entries: object) -> list[tuple[Steps, File]]:
     """Return the files of all services whose form is right, with their places."""
     right: list[tuple[Steps, File]] = []
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
-        file, _ = validated(File, entry)
+        file, _ = validate(File, entry)
         if file is not None:
             right.append((("files", number), file))
     return right

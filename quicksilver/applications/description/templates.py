@@ -17,7 +17,7 @@ from policies.errors import close_to
 from quicksilver.applications.description.document import MAX_CHARACTERS, data_document
 from quicksilver.applications.description.mistakes import DescriptionError, Mistake, Steps
 from quicksilver.applications.description.model import Parameter
-from quicksilver.applications.description.validation import validated
+from quicksilver.applications.description.validation import validate
 
 Value = str | int | float | bool
 MAX_VALUE_CHARACTERS: Final = 10_000
@@ -29,7 +29,7 @@ _STAND_INS: Final[Mapping[str, Value]] = {"string": "value", "integer": 1, "numb
 
 
 @dataclass(slots=True)
-class Filled:
+class FilledData:
     """Data with values in place of references, and what is known of each place."""
 
     data: Any = None
@@ -50,7 +50,7 @@ def fill(application_data: Mapping[str, Any], values: Mapping[str, Value]) -> di
     document = data_document(application_data, "description")
     parameters, mistakes = parameters_of(application_data)
     chosen, more = chosen_values(application_data, parameters, values)
-    filled = substituted(application_data, chosen)
+    filled = substitute(application_data, chosen)
     wrong = [*document.mistakes, *mistakes, *more, *filled.mistakes]
     if wrong:
         raise document.error(wrong)
@@ -58,13 +58,13 @@ def fill(application_data: Mapping[str, Any], values: Mapping[str, Value]) -> di
     return found
 
 
-def escaped(data: Any) -> Any:
+def escape(data: Any) -> Any:
     """Return filled data in which `${parameters.` is written so that a reader leaves it as it is."""
     if isinstance(data, str):
         return data.replace("${parameters.", "$${parameters.")
     if isinstance(data, Mapping):
-        return {key: escaped(value) for key, value in data.items()}
-    return [escaped(value) for value in data] if isinstance(data, list | tuple) else data
+        return {key: escape(value) for key, value in data.items()}
+    return [escape(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def command_line_values(items: Sequence[str]) -> dict[str, Value]:
@@ -89,7 +89,7 @@ def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[M
     parameters: dict[str, Parameter] = {}
     mistakes: list[Mistake] = []
     for name, content in described.items():
-        parameter, wrong = validated(Parameter, content, ("parameters", str(name)))
+        parameter, wrong = validate(Parameter, content, ("parameters", str(name)))
         mistakes += wrong
         if parameter is not None:
             wrong = _parameter_mistakes(str(name), parameter)
@@ -197,9 +197,9 @@ def with_stand_ins(parameters: Mapping[str, Parameter], values: Mapping[str, Val
     }
 
 
-def substituted(
+def substitute(
     data: Mapping[str, Any], chosen: Mapping[str, Value], stand_ins: frozenset[str] = frozenset()
-) -> Filled:
+) -> FilledData:
     """Return data with the chosen values in place of references, without `parameters`; its places are as before."""
     described = data.get("parameters")
     filler = _Filler(list(described) if isinstance(described, Mapping) else [], chosen, stand_ins)
@@ -211,7 +211,7 @@ class _Filler:
     """Walks through data and replaces references."""
 
     def __init__(self, known: Sequence[str], chosen: Mapping[str, Value], stand_ins: frozenset[str]) -> None:
-        self.filled = Filled()
+        self.filled = FilledData()
         self._known, self._chosen, self._stand_ins = known, chosen, stand_ins
         self._characters = 0
 
@@ -246,8 +246,8 @@ class _Filler:
         return result if self._characters else text
 
     def _replaced(self, found: re.Match[str], steps: Steps) -> str:
-        escape, name, end = found.groups()
-        if escape:
+        dollar, name, end = found.groups()
+        if dollar:
             return found[0][1:]
         if not end:
             self._wrong(steps, f"'{found[0][:60]}' has no }}", "write ${parameters.NAME}")

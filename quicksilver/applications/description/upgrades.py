@@ -26,9 +26,7 @@ def version_mistake(data: Mapping[str, Any]) -> Mistake | None:
     return None
 
 
-def upgraded(
-    data: dict[str, Any], upgrades: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = UPGRADES
-) -> Any:
+def upgrade(data: dict[str, Any], upgrades: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = UPGRADES) -> Any:
     """Return data of any readable version as data of FORMAT_VERSION, or of the version that the last upgrade makes."""
     version = data.get("version")
     while isinstance(version, int) and version in upgrades:

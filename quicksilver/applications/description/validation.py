@@ -47,7 +47,7 @@ _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt])(?:i?b)?\s*", re.IGNORE
 _MB: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
 
-def validated(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, list[Mistake]]:
+def validate(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, list[Mistake]]:
     """Return `data` as a `model`, or None and the mistakes; `path` is where `data` stands in the description.
 
     `data` is what JSON can hold.

@@ -20,7 +20,7 @@ from quicksilver.applications.description.document import Document, parse_text, 
 from quicksilver.applications.description.mistakes import Mistake, Steps
 from quicksilver.applications.description.model import FORMAT_VERSION
 from quicksilver.applications.description.reader import template_from_data
-from quicksilver.applications.description.validation import validated
+from quicksilver.applications.description.validation import validate
 from quicksilver.applications.description.zapp_values import ServiceNames, export_lines, placeholders
 
 NEWEST: Final = 3
@@ -96,7 +96,7 @@ class Zapp(_Read):
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedZapp:
     """A description that was made of a ZApp."""
 
     data: dict[str, Any]
@@ -105,13 +105,13 @@ class Imported:
     """What was not carried over, or has another meaning here, as `PLACE: WHAT`."""
 
 
-def import_zapp(path: Path | str) -> Imported:
+def import_zapp(path: Path | str) -> ImportedZapp:
     """Return the description that a file with a ZApp becomes. Raises DescriptionError with all mistakes."""
     path = Path(path)
     return convert_text(read_text(path), str(path))
 
 
-def convert_text(text: str, name: str) -> Imported:
+def convert_text(text: str, name: str) -> ImportedZapp:
     """Return the description that the text of a ZApp becomes; `name` is what errors name. Raises DescriptionError."""
     document = parse_text(text, name)
     zapp = _checked(document)
@@ -120,7 +120,7 @@ def convert_text(text: str, name: str) -> Imported:
     wrong = template_from_data(data, f"{name} as a description").check().error
     if wrong is not None:
         raise wrong
-    return Imported(data, tuple("".join(c if c.isprintable() else " " for c in one) for one in converter.warnings))
+    return ImportedZapp(data, tuple("".join(c if c.isprintable() else " " for c in one) for one in converter.warnings))
 
 
 def _checked(document: Document) -> Zapp:
@@ -128,7 +128,7 @@ def _checked(document: Document) -> Zapp:
     if isinstance(data, Mapping) and "zapps" in data:
         what = "is a manifest of Zoe's shop, which lists ZApps"
         raise document.error([Mistake(("zapps",), what, "name the file of a ZApp itself", on_key=True)])
-    zapp, mistakes = validated(Zapp, data)
+    zapp, mistakes = validate(Zapp, data)
     mistakes = [*document.mistakes, *mistakes]
     if zapp is None or mistakes:
         raise document.error(mistakes)

@@ -14,8 +14,8 @@ from quicksilver.applications.description.cli import as_yaml
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.model import AppClass, Application, as_json
 from quicksilver.applications.description.reader import from_data, load, parse, read
-from quicksilver.applications.description.templates import escaped
-from quicksilver.applications.description.upgrades import upgraded, version_mistake
+from quicksilver.applications.description.templates import escape
+from quicksilver.applications.description.upgrades import upgrade, version_mistake
 from tests.quicksilver.applications.description.examples import SMALL, SPARK
 
 
@@ -41,7 +41,7 @@ def test_a_description_is_read_with_all_that_it_says() -> None:
 
 def test_yaml_and_json_say_the_same(tmp_path: Path) -> None:
     application = parse(SPARK, "app.yaml", {"input": "in"})
-    data = escaped(as_json(application))
+    data = escape(as_json(application))
     yaml, with_tabs = tmp_path / "app.yaml", tmp_path / "app.json"
     yaml.write_text(as_yaml(data))
     with_tabs.write_text("\ufeff" + json.dumps(data, indent="\t"))
@@ -86,8 +86,8 @@ def test_an_older_version_is_upgraded_step_by_step() -> None:
         1: lambda data: {**data, "version": 2, "title": data["name"]},
         2: lambda data: {**data, "version": 3, "name": "new"},
     }
-    assert upgraded({"version": 1, "name": "old"}, upgrades) == {"version": 3, "name": "new", "title": "old"}
-    assert upgraded({"version": 3, "name": "x"}, upgrades) == {"version": 3, "name": "x"}
+    assert upgrade({"version": 1, "name": "old"}, upgrades) == {"version": 3, "name": "new", "title": "old"}
+    assert upgrade({"version": 3, "name": "x"}, upgrades) == {"version": 3, "name": "x"}
     assert version_mistake({"version": 1}) is None and version_mistake({}) is None
     wrong = version_mistake({"version": 2})
     assert wrong is not None and "newer than this program" in wrong.what
@@ -170,6 +170,6 @@ def test_an_application_as_json_is_read_as_the_same_application(data: dict[str, 
     application = Application.model_validate(data)
     written = as_json(application)
     assert Application.model_validate(json.loads(json.dumps(written))) == application
-    text = json.dumps(escaped(written))
+    text = json.dumps(escape(written))
     assert parse(text, "app.json") == application
-    assert parse(as_yaml(escaped(written)), "app.yaml") == application
+    assert parse(as_yaml(escape(written)), "app.yaml") == application

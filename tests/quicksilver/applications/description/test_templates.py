@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.reader import parse
-from quicksilver.applications.description.templates import Value, command_line_values, escaped, fill
+from quicksilver.applications.description.templates import Value, command_line_values, escape, fill
 from tests.quicksilver.applications.description.examples import SPARK
 
 PARAMETERS = {
@@ -129,4 +129,4 @@ def test_values_of_the_command_line() -> None:
 @given(st.text(alphabet="${}parmetsn. \\", max_size=60))
 def test_what_is_escaped_is_left_as_it_was(text: str) -> None:
     before = text.replace("$${parameters.", "")
-    assert filled(escaped(before)) == before or "$${parameters." in before
+    assert filled(escape(before)) == before or "$${parameters." in before

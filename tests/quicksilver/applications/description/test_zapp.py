@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.reader import template_from_data
-from quicksilver.applications.description.zapp import Imported, convert_text
+from quicksilver.applications.description.zapp import ImportedZapp, convert_text
 from quicksilver.applications.description.zapp_values import ServiceNames
 
 
@@ -25,7 +25,7 @@ def zapp3(*services: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"name": "lab", "version": 3, "will_end": True, "size": 0, "services": list(services), **more}
 
 
-def converted(data: Any) -> Imported:
+def converted(data: Any) -> ImportedZapp:
     found = convert_text(json.dumps(data, indent=1), "zapp.json")
     template = template_from_data(found.data)
     template.fill(dict.fromkeys(template.parameters, "x"))
