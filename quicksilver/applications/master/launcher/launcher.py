@@ -25,12 +25,15 @@ from quicksilver.applications.master.launcher.link import Listener, Reporter
 
 SPEC_VARIABLE: Final = "QUICKSILVER_LAUNCH"
 KEY_VARIABLE: Final = "QUICKSILVER_INSTANCE_KEY"
+ARENAS_VARIABLE: Final = "QUICKSILVER_ARENAS"
+"""The command's MALLOC_ARENA_MAX; the launcher's own is 1, so that its threads reserve little virtual memory."""
 NO_MASTER_STATUS: Final = 70
 """Exit status of a launcher whose master did not answer before the command was started."""
 FORWARD_S: Final = 1.0
 FIRST_CHECK_S: Final = 0.1
 TAIL_BYTES: Final = 2000
-_OWN_VARIABLES: Final = (SPEC_VARIABLE, KEY_VARIABLE, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION")
+STACK_BYTES: Final = 256 * 1024
+_OWN_VARIABLES: Final = (SPEC_VARIABLE, KEY_VARIABLE, ARENAS_VARIABLE, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION")
 
 
 def encode(spec: Mapping[str, Any]) -> str:
@@ -177,6 +180,9 @@ def environment_of(instance: Instance, form: Mapping[str, Any], base: Mapping[st
     """Return the environment of the command (docs/applications.md); `form` is that of the file of peers."""
     spec = instance.spec
     own = {name: value for name, value in base.items() if name not in _OWN_VARIABLES}
+    if ARENAS_VARIABLE in base:
+        del own["MALLOC_ARENA_MAX"]
+        own |= {"MALLOC_ARENA_MAX": base[ARENAS_VARIABLE]} if base[ARENAS_VARIABLE] else {}
     return {
         **own,
         **peer_variables(spec["after"], form),
@@ -189,6 +195,7 @@ def environment_of(instance: Instance, form: Mapping[str, Any], base: Mapping[st
 
 def main(logs: Path) -> int:
     """Launch the instance that the environment describes. logs: the container's log folder. Return the exit status."""
+    threading.stack_size(STACK_BYTES)
     child = Child()
     instance = Instance(json.loads(base64.b64decode(os.environ[SPEC_VARIABLE])))
     spec, key = instance.spec, os.environ[KEY_VARIABLE]

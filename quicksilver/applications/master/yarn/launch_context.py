@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.applications.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE, encode
+from quicksilver.applications.master.launcher.launcher import ARENAS_VARIABLE, KEY_VARIABLE, SPEC_VARIABLE, encode
 from quicksilver.applications.master.launcher.rendezvous import instance_key
 from quicksilver.applications.master.machine.spec import Application, DescriptionError, Service
 
@@ -77,6 +77,7 @@ class Contexts:
             context.environment.add(key=name, value=value)
         python = shlex.quote(self.resources.python)
         context.command.append(
+            f"{ARENAS_VARIABLE}=$MALLOC_ARENA_MAX MALLOC_ARENA_MAX=1 "  # NodeManagers limit virtual memory, too
             f"exec {python} -I {ARCHIVE_NAME} launch <LOG_DIR> 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
         )
         return context
