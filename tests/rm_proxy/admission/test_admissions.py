@@ -9,6 +9,7 @@ import pytest
 from policies.config.policy_set import Policies
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.admission.admissions import CORE_WAIT_S
+from rm_proxy.api.admission_views import admission_info
 from rm_proxy.coordinator.coordinator import Coordinator
 from tests.rm_proxy.admission.apps import ZOE, App, app, cluster, reported, wants
 from tests.rm_proxy.yarn_messages import report, row
@@ -205,3 +206,29 @@ def test_idle_elastic_containers_are_given_back_and_not_asked_for_again_for_a_wh
     reported(world, 140, one)
     world.round(140)
     assert one.beat(141) == (0, 4)
+
+
+def test_the_rest_api_says_who_is_in_service_and_why_others_wait() -> None:
+    world = zoe("preemptive")
+    one, two = app(world, 2, "core:10=20", "runtime_s:60"), app(world, 3, "core:10=6", "class:interactive")
+    one.beat(1, *wants(20, 3))
+    two.beat(1, *wants(6, 1))
+    world.round(2)
+    info = admission_info(world)
+    assert (info.policy, info.room.memory_mb, info.core_size.vcores) == ("preemptive", 24 * 1024, 20)
+    served, waits = info.applications
+    assert (served.id, served.state, served.why, served.runtime_s) == (one.id, "in service", "", 60.0)
+    assert (served.core, served.core_held, served.elastic, served.elastic_share, served.elastic_held) == (
+        20,
+        20,
+        3,
+        3,
+        3,
+    )
+    assert (waits.id, waits.state, waits.interactive, waits.priority) == (two.id, "waiting", True, 1000)
+    assert waits.why == "queue root.default has no room for 6144 MB and 6 vcores"
+
+
+def test_where_whole_applications_are_not_admitted_the_rest_api_says_so() -> None:
+    info = admission_info(cluster({**ZOE, "admit": {"policy": "none"}}))
+    assert (info.policy, info.applications) == ("none", [])

@@ -477,6 +477,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/applications/{app_id}/waits",
         "/v1/applications/{app_id}/containers",
         "/v1/events",
+        "/v1/admission",
         "/v1/queue-tree",
         "/v1/queues/{name}/history",
         "/v1/policies/check",
