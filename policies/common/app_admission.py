@@ -146,7 +146,7 @@ class Plan:
         cfg, entered_s = self._cfg, request.entered_s
         runtime_s = request.runtime_s or cfg.runtime_s
         parts = ((c.count, c.size.vcores, c.size.memory_mb / 1024) for c in (*request.core, *request.elastic))
-        size = size_of(cfg.size, runtime_s, parts)
+        size = 0.0 if cfg.order is RequestOrder.FIFO else size_of(cfg.size, runtime_s, parts)
         left_ratio = request.left_ratio if entered_s is not None else 1.0
         at_s = self._now_s if entered_s is None else entered_s
         return rank(cfg.order, request.priority, request.arrived_s, size, at_s, left_ratio)

@@ -20,6 +20,10 @@ from rm_proxy.admission.governed_apps import GovernedApp
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.domain.ids import app_of_attempt
 
+FEW: Final = 50
+"""Applications up to which each arrival and each departure is decided on at once."""
+DECIDE_S: Final = 0.001
+"""For each one more: how long after a decision a request may cause the next one; a round always does."""
 CORE_WAIT_S: Final = 30.0
 """How long an application in service may lack core containers before no other one is admitted; after twice that the
 one admitted last goes back, if another one lacks some, too: both may hold what the other one needs."""
@@ -51,6 +55,8 @@ class Admissions:
         """By id, those with any demand."""
         self._world = world
         self._stale = True
+        self._next_s = 0.0
+        """When a request may cause the next decision."""
         self._departed = False
         self._room = Room(Resources())
 
@@ -82,7 +88,7 @@ class Admissions:
         app = self._world.app(app_of_attempt(attempt_id))
         if app is None or not self.governs(app):
             return None
-        if self._stale or app.id not in self.apps:
+        if (self._stale or app.id not in self.apps) and now_s >= self._next_s:
             self.decide(now_s)
         known = self.apps.get(app.id)
         if known is None or known.attempt.id != attempt_id:
@@ -113,6 +119,7 @@ class Admissions:
             self.apps.clear()
             return
         self._follow(settings, now_s)
+        self._next_s = now_s + DECIDE_S * max(0, len(self.apps) - FEW)
         freed, self._departed = self._departed, False
         room = self._world.room(*self._held())
         freed = freed or _grew(self._room, room)
@@ -138,13 +145,13 @@ class Admissions:
             app = self._world.app(attempt.app_id)
             if app is None or not self.governs(app):
                 continue
-            demand = demand_of(attempt)
             known = self.apps.get(app.id)
-            if known is None and not demand:
-                continue
-            known = known or _new(settings, app, attempt, demand, now_s)
-            known.app, known.attempt, known.demand = app, attempt, demand
-            known.sizes |= {priority: at.size for priority, at in demand.items()}
+            if known is None:
+                demand = demand_of(attempt)
+                if not demand:
+                    continue
+                known = _new(settings, app, attempt, demand, now_s)
+            known.follow(app, attempt)
             present[app.id] = known
         self._departed = self._departed or any(
             known.entered_s is not None for app_id, known in self.apps.items() if app_id not in present
@@ -155,6 +162,8 @@ class Admissions:
         by_queue: dict[str, Resources] = {}
         by_user: dict[tuple[str, str], Resources] = {}
         for known in self.apps.values():
+            if not known.attempt.live.by_priority:
+                continue
             held, app = known.attempt.live.used_g - known.attempt.live.over_g, known.app
             by_queue[app.queue] = by_queue.get(app.queue, Resources()) + held
             by_user[app.queue, app.user] = by_user.get((app.queue, app.user), Resources()) + held

@@ -9,7 +9,7 @@ from math import inf
 from policies.common.app_admission import AppAdmission
 from policies.model import AppView, Resources
 from policies.requests import AppRequest, Containers
-from rm_proxy.admission.demand import AtPriority, CoreNeed
+from rm_proxy.admission.demand import AtPriority, CoreNeed, demand_of
 from rm_proxy.admission.request_tags import RequestTags, request_tags
 from rm_proxy.attempt.attempt import Attempt
 
@@ -41,6 +41,19 @@ class GovernedApp:
     """Until then it gets no more elastic containers than it has: some of them did nothing."""
     whole: Resources = field(default_factory=Resources)
     """Core and elastic together, as of the last decision."""
+    stamp: tuple[int, int] = (-1, -1)
+    """Versions of what the attempt holds and wants of which `demand` was made."""
+    _made: tuple[object, ...] = ()
+    _request: AppRequest | None = None
+    """The last answer of `request`, and what it was made of."""
+
+    def follow(self, app: AppView, attempt: Attempt) -> None:
+        """Learn what the application wants now, where that changed."""
+        stamp = attempt.live.version, attempt.table.sums.version
+        if self.attempt is not attempt or self.stamp != stamp:
+            self.demand, self.stamp = demand_of(attempt), stamp
+            self.sizes |= {priority: at.size for priority, at in self.demand.items()}
+        self.app, self.attempt = app, attempt
 
     @property
     def tags(self) -> RequestTags:
@@ -73,8 +86,15 @@ class GovernedApp:
 
     def request(self, cfg: AppAdmission, now_s: float) -> AppRequest:
         """Return it as the policy sees it."""
+        capped = now_s < self.idle_until_s
+        made = self.demand, self.app, self.shares, self.entered_s, capped, self.attempt.router.progress, cfg
+        if self._request is None or not _same(made, self._made):
+            self._made, self._request = made, self._as_request(cfg, capped)
+        return self._request
+
+    def _as_request(self, cfg: AppAdmission, capped: bool) -> AppRequest:
         core, elastic = self.need.split(self.demand, self.sizes)
-        if now_s < self.idle_until_s:
+        if capped:
             elastic = tuple(self._capped(each) for each in elastic)
         tags, app = self.tags, self.app
         return AppRequest(
@@ -93,6 +113,13 @@ class GovernedApp:
     def _capped(self, elastic: Containers) -> Containers:
         at = self.demand.get(elastic.priority)
         return Containers(elastic.priority, elastic.size, min(elastic.count, at.queueable if at else 0))
+
+
+def _same(made: tuple[object, ...], before: tuple[object, ...]) -> bool:
+    """Return whether two answers are made of the same objects, or equal numbers."""
+    return len(made) == len(before) and all(
+        one is other or (isinstance(one, float) and one == other) for one, other in zip(made, before, strict=True)
+    )
 
 
 def limits_of(app: AppView) -> tuple[str, ...]:

@@ -71,6 +71,8 @@ class AskSums:
     """Containers of the guaranteed shares: asked for, and not delivered yet."""
     asked_g_size: Resources = field(default_factory=Resources)
     """Size of those."""
+    version: int = 0
+    """Grows with each change of a share."""
     in_flight: list[AskRows] = field(default_factory=list)
     """Keys of which rows stand in the request that is not answered yet."""
 
@@ -194,6 +196,7 @@ class AskEntry:
 
     def _set_g(self, count: int) -> None:
         more = count - self.g_share
+        self.sums.version += 1
         self.sums.asked_g += more
         self.sums.asked_g_size += times(self.resources, more)
         self.rows.set_guaranteed(count)
@@ -207,6 +210,7 @@ class AskEntry:
             self.sums.unplaced.pop(self.key, None)
 
     def _count_open(self, more: int) -> None:
+        self.sums.version += 1
         self.sums.open_q += more
         self.sums.changed[self.key] = self
 

@@ -33,6 +33,11 @@ class ClusterView(Protocol):
     """Compares choosing nodes for containers of a request one after the other with choosing them together."""
     named: Callable[[str, Mapping[int, float]], None]
     """Handles durations (s) that requests of an application name, by priority."""
+    portion: Callable[[str, int, float], Portion | None]
+    """Returns what an attempt has left of its application's share at a request priority, at a time (s); None where
+    the application is not admitted as a whole."""
+    departed: Callable[[str], None]
+    """Notes that an attempt of an application is over."""
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
@@ -76,12 +81,6 @@ class ClusterView(Protocol):
 
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
-
-    def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
-        """Return what an application has left of its share at a priority; None where it is not admitted as a whole."""
-
-    def departed(self, app_id: str) -> None:
-        """Note that an attempt of an application is over."""
 
     def waits(
         self,

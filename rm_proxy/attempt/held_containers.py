@@ -145,6 +145,8 @@ class HeldContainers:
         """The parts of both that containers have whose ends were reported, and not delivered."""
         self.count_q = 0
         self.by_priority: dict[int, AtPriority] = {}
+        self.version = 0
+        """Grows with each container that comes, goes or changes its kind."""
         self.ended_s = 0.0
         """Service of the containers that ended, in seconds of run time."""
         self.changed: dict[str, None] = {}
@@ -199,6 +201,7 @@ class HeldContainers:
         return live
 
     def _count(self, live: HeldContainer, sign: int) -> None:
+        self.version += 1
         at = self.by_priority.get(live.priority)
         if at is None:
             at = self.by_priority[live.priority] = AtPriority(live.resources)
@@ -238,6 +241,7 @@ class HeldContainers:
         self.changed.update(dict.fromkeys(self._by_id))
         self._by_id.clear()
         self.by_priority.clear()
+        self.version += 1
         self.used_g = self.used_q = self.over_g = self.over_q = Resources()
         self.count_q = 0
 

@@ -112,7 +112,7 @@ def test_an_alternative_that_names_a_preset_lies_over_that_alone() -> None:
     [
         (
             {"preset": "mercurry"},
-            "policies.preset: must be default, mixed, mercury, kairos, hawk, eagle, apollo, opportunistic or stock",
+            "policies.preset: must be default, mixed, mercury, kairos, hawk, eagle, apollo, zoe, opportunistic or ",
         ),
         ({"preset": 5}, "policies.preset: must be default"),
         (
