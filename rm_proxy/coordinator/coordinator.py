@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from policies.config.policy_set import Policies
-from policies.model import AppView, Ask
+from policies.model import AppView, Ask, Portion
 from rm_proxy.admission.admissions import Admissions, World
 from rm_proxy.admission.idle_containers import IdleContainers
 from rm_proxy.admission.reclaim import Reclaimer
@@ -195,7 +195,8 @@ class Coordinator:
         self.waits, self.waits_no_more = self.prober.waits, self.prober.waits_no_more
         self.allowance, self.starved = self.prober.allowance, self.central.starved
         self.why_waits = self.prober.why
-        self.portion, self.departed = self.admissions.portion, self.admissions.departed
+        self.portion: Callable[[str, int, float], Portion | None] = self.admissions.portion
+        self.departed: Callable[[str], None] = self.admissions.departed
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
         self.promoted = sidecars.promoted
