@@ -192,11 +192,13 @@ def app_name(app_id: y.ApplicationIdProto) -> str:
 
 
 @asynccontextmanager
-async def job(cluster: Cluster, name: str, *, queue: str = "default", make: type[Job] = Job) -> AsyncIterator[Job]:
+async def job(
+    cluster: Cluster, name: str, *, queue: str = "default", make: type[Job] = Job, tags: tuple[str, ...] = ()
+) -> AsyncIterator[Job]:
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
     async with RmClient(*spec.rm_client, user=USER) as rm:
-        app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue)
+        app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue, tags=tags)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*spec.scheduler, token) as am:
         await am.register()

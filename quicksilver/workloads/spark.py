@@ -96,9 +96,15 @@ def settings(cluster: Cluster, spark: Installation, executors: int) -> dict[str,
 
 
 def submit(
-    cluster: Cluster, spark: Installation, name: str, arguments: list[str], conf: Mapping[str, str], mode: str
+    cluster: Cluster,
+    spark: Installation,
+    name: str,
+    arguments: list[str],
+    conf: Mapping[str, str],
+    mode: str,
+    program: Path = PROGRAM,
 ) -> Client:
-    """Start spark-submit with PROGRAM; its output goes to logs/clients. Raises WorkloadError for a Java too old."""
+    """Start spark-submit with a program; its output goes to logs/clients. Raises WorkloadError for a Java too old."""
     java = cluster.launcher.java
     if java.version < OLDEST_JAVA:
         raise WorkloadError(
@@ -118,7 +124,7 @@ def submit(
     log = clients.log_file(cluster.spec.workdir, name)
     with log.open("w") as output:
         process = subprocess.Popen(
-            [*command, str(PROGRAM), *arguments],
+            [*command, str(program), *arguments],
             env=env,
             cwd=scratch,
             text=True,

@@ -42,7 +42,7 @@ _QUEUES: Final = {"team1": 25, "team2": 25, "team3": 25, "team4": 25}
 _NODES, _CONTAINERS_OF_A_NODE, _CONTAINER_MB = 2, 6, 768
 _LEAST_EXECUTORS, _MOST_EXECUTORS = 6, 8
 _VCORES: Final = 16
-"""Of a node: memory alone limits."""
+"""Of a node, for YARN and for its sidecar: memory alone limits."""
 _YARN_SITE: Final = {"yarn.nodemanager.pmem-check-enabled": "false", "yarn.log-aggregation-enable": "false"}
 _POLL_S: Final = 1.0
 _SUBMIT_S: Final = 180.0
@@ -164,7 +164,7 @@ def system_up(system: str, workdir: Path, base_port: int, progress: Progress) ->
         if system == STOCK:
             yield cluster, ""
         else:
-            with running(cluster, policies={"preset": ZOE}) as stack:
+            with running(cluster, policies={"preset": ZOE}, sidecar={"vcores": _VCORES}) as stack:
                 yield cluster, stack.url
     finally:
         cluster.stop(progress)
