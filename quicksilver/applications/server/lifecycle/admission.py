@@ -33,6 +33,10 @@ log = get_logger(__name__)
 _LARGEST_S: Final = 60.0
 """How long the size of the largest container is believed."""
 _IDLE_S: Final = 1.0
+_BETWEEN_S: Final = 0.05
+"""Between two passes, each of which reads all that wait."""
+_TOGETHER: Final = 50
+"""Applications that are checked at a time."""
 _PAUSE_S: Final = 1.0
 """Pause of a submission that YARN did not answer; doubled each time, up to 30 s."""
 _Used = dict[str, tuple[int, Size]]
@@ -70,6 +74,7 @@ class Admission:
                     self.problem = ""
                 except (BackendUnavailableError, StoreUnavailableError) as error:
                     self._say(str(error))
+                await asyncio.sleep(_BETWEEN_S)
                 try:
                     async with asyncio.timeout(_IDLE_S):
                         await self._woken.wait()
@@ -93,10 +98,12 @@ class Admission:
             if record.id in self._busy:
                 count, size = used.get(record.user, (0, Size()))
                 used[record.user] = (count + 1, sum_of(size, record.size))
-        for record in [one for one in waiting if one.id not in self._busy]:
-            current = await self._checked(record, largest) if record.state is State.RECEIVED else record
-            if current is not None:
-                await self._consider(current, used)
+        free = [one for one in waiting if one.id not in self._busy]
+        for at in range(0, len(free), _TOGETHER):
+            checks = (self._checked(record, largest) for record in free[at : at + _TOGETHER])
+            for current in await asyncio.gather(*checks):
+                if current is not None:
+                    await self._consider(current, used)
 
     async def recover(self) -> None:
         """Look up each submission whose result is not known, as after a crash; raises as `admit`."""
@@ -113,7 +120,9 @@ class Admission:
         return self._largest[0]
 
     async def _checked(self, record: AppRecord, largest: Largest) -> AppRecord | None:
-        """Move an application to `checked` or `refused`; returns it as it is then, None when it is over."""
+        """Move an application that was received to `checked` or `refused`; returns it as it is then."""
+        if record.state is not State.RECEIVED:
+            return record
         whole = await self._get(record.id)
         if whole is None:
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from quicksilver.applications.server.backend import YarnReport, YarnState
@@ -71,8 +72,9 @@ def spans_of(app_id: str, view: Mapping[str, Any], before: Mapping[str, Span], n
                 earlier = before.get(container)
                 found.append(_span(app_id, str(service["name"]), one, earlier, now_s))
     seen = {one.container_id for one in found}
-    replaced = [_ended(one, now_s) for one in before.values() if one.ended_s is None and one.container_id not in seen]
-    return [*found, *replaced]
+    places = {(one.service, one.number) for one in found}
+    gone = [one for one in before.values() if one.ended_s is None and one.container_id not in seen]
+    return [*found, *(_gone(one, (one.service, one.number) in places, now_s) for one in gone)]
 
 
 def _span(app_id: str, service: str, one: Mapping[str, Any], earlier: Span | None, now_s: float) -> Span:
@@ -96,7 +98,6 @@ def _span(app_id: str, service: str, one: Mapping[str, Any], earlier: Span | Non
     )
 
 
-def _ended(one: Span, now_s: float) -> Span:
-    """Return a container that its master does not report any more: another one has its place."""
-    fields = {name: getattr(one, name) for name in Span.__dataclass_fields__}
-    return Span(**(fields | {"state": "lost", "ended_s": now_s}))
+def _gone(one: Span, replaced: bool, now_s: float) -> Span:
+    """Return a container that its master does not report any more: given back, or another one has its place."""
+    return replace(one, state="lost" if replaced else "ended", ended_s=now_s)

@@ -21,8 +21,12 @@ function show(template) {
 async function begin() {
   document.body.dataset.polled = "no";
   const version = query().get("version");
-  const answer = await fetch(toRoot(`${path}${version ? `?version=${encodeURIComponent(version)}` : ""}`));
-  if (answer.ok) show(await answer.json());
+  const known = (await (await fetch(toRoot("v1/templates"))).json()).items.some((one) => one.name === name);
+  if (known || version) {
+    const answer = await fetch(toRoot(`${path}${version ? `?version=${encodeURIComponent(version)}` : ""}`));
+    if (answer.ok) show(await answer.json());
+    else setText("subtitle", "there is no such version");
+  }
   else {
     setText("subtitle", "not stored yet");
     fill(byId("parameters"), emptyState("No parameters yet", "Save the template first."));
