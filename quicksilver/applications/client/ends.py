@@ -14,6 +14,8 @@ from quicksilver.applications.client.watch import End
 
 EXIT_CODES: Final = {"succeeded": 0, "failed": 1, "killed": 3}
 TIMEOUT_CODE: Final = 4
+_LINES: Final = 30
+"""Of an application's diagnostics that are printed."""
 
 
 def say(at_s: float, text: str) -> None:
@@ -25,8 +27,10 @@ def leave(end: End | None) -> None:
     """Print how an application ended, and end the command with the exit code of that; None: it goes on."""
     if end is None:
         raise click.exceptions.Exit(TIMEOUT_CODE)
-    more = f": {end.diagnostics}" if end.diagnostics else ""
-    say(time.time(), f"{end.status} after {end.elapsed_s:.1f} s{more}")
+    first, *more = end.diagnostics.splitlines()[:_LINES] or [""]
+    say(time.time(), f"{end.status} after {end.elapsed_s:.1f} s{f': {first}' if first else ''}")
+    for line in more:
+        click.echo(f"          {line}")
     raise click.exceptions.Exit(EXIT_CODES[end.status])
 
 

@@ -64,5 +64,5 @@ class MasterApi:
         except requests.JSONDecodeError as error:
             raise RefusedError("answered no JSON", place=url, status=200, code="not-json") from error
         except requests.RequestException as error:
-            remedy = "it may be starting again: try once more, or look with `quicksilver app logs APP --service application-master`"
+            remedy = "try once more: it may be starting again; `quicksilver app logs APP --service application-master`"
             raise NotRunningError("the application master does not answer", place=self.url, remedy=remedy) from error

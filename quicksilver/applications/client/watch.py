@@ -13,7 +13,7 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
 from quicksilver.applications.client.errors import NotRunningError
 from quicksilver.applications.client.master_api import MasterApi
-from quicksilver.applications.client.rm import END_STATES, Rm, id_of, one_line
+from quicksilver.applications.client.rm import END_STATES, Rm, id_of
 
 _PAUSE_S: Final = 0.2
 _AGAIN_S: Final = 1.0
@@ -36,6 +36,7 @@ class End:
     status: str
     """succeeded, failed or killed."""
     diagnostics: str
+    """Of several lines, where its master said much."""
     elapsed_s: float
 
 
@@ -110,7 +111,7 @@ def event_text(event: Mapping[str, Any]) -> str:
     """Return an event of the master as one line."""
     service, index = event.get("service") or "", event.get("index")
     where = f"{service}[{index}] " if service and index is not None else f"{service} " if service else ""
-    return f"{where}{event['text']}"
+    return f"{where}{str(event['text']).partition(chr(10))[0]}"  # the rest is the end of its log
 
 
 def container_of(event: Mapping[str, Any]) -> dict[str, str]:
@@ -131,4 +132,4 @@ def end_of(report: client_pb2.ApplicationReportProto) -> End:
     state = report.yarn_application_state
     status = "killed" if state == client_pb2.KILLED else _FINAL.get(report.final_application_status, "failed")
     elapsed_s = max(0.0, (report.finishTime - report.startTime) / 1000.0)
-    return End(status, one_line(report.diagnostics) if report.diagnostics.strip() else "", elapsed_s)
+    return End(status, report.diagnostics.strip(), elapsed_s)

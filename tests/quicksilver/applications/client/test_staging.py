@@ -1,0 +1,102 @@
+"""Files of applications in shared folders, and the choice of the place."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.files import Uploads, check_sources, described_files
+from quicksilver.applications.client.login import Login
+from quicksilver.applications.client.staging import FolderStaging, StagedFile, open_staging
+from tests.quicksilver.applications.client.sites import application, site
+
+
+def test_a_folder_of_an_application(tmp_path: Path) -> None:
+    staging = FolderStaging(tmp_path)
+    folder = staging.folder_of("application_1_1")
+    staged = staging.put(folder, "a.json", b"1234")
+    path = tmp_path / "applications" / "application_1_1" / "a.json"
+    assert staged == StagedFile(f"file://{path}", 4, path.stat().st_mtime_ns // 1_000_000)
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert staging.put(folder, "a.json", b"12345").size == 5, "the newest counts"
+    assert [each.name for each in path.parent.iterdir()] == ["a.json"]
+    staging.remove(folder)
+    staging.remove(folder)
+    assert not path.parent.exists()
+
+
+def test_what_is_shared_is_written_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        staged = set(pool.map(lambda _: FolderStaging(tmp_path).put_once("app.zip", b"same"), range(40)))
+    assert len(staged) == 1, "all know the same time of the file"
+    assert [each.name for each in (tmp_path / "archives").iterdir()] == ["app.zip"]
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ClientError, match=r"cannot be written.*--staging"):
+        FolderStaging(tmp_path / "file").put_once("a", b"")
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("", r"fs.defaultFS: files cannot be staged in file:.*--staging file:///shared/staging"),
+        ("s3a://bucket/x", r"--staging: 's3a://bucket/x' is no place for files"),
+        ("file://host/x", r"is no place for files"),
+        ("/plain/path", r"is no place for files"),
+        ("hdfs:///x", r"names no NameNode"),
+    ],
+)
+def test_places_that_do_not_do(tmp_path: Path, where: str, message: str) -> None:
+    with pytest.raises(ClientError, match=message):
+        open_staging(site(tmp_path, {"fs.defaultFS": "file:///"}, {}), Login("alice"), where)
+
+
+def test_local_files_are_uploaded_and_shared_ones_looked_up(tmp_path: Path) -> None:
+    folder = tmp_path / "described"
+    folder.mkdir()
+    (folder / "a.txt").write_text("own")
+    (tmp_path / "b.txt").write_text("shared")
+    app = application(
+        files=[{"source": "a.txt"}, {"source": f"file://{tmp_path}/b.txt", "name": "c", "kind": "archive"}]
+    )
+    staging = FolderStaging(tmp_path / "staging")
+    where = site(tmp_path, {}, {})
+    found = Uploads(where, Login("alice"), staging).stage(app, folder, staging.folder_of("application_1_1"))
+    assert [(each.service, each.name, each.kind, each.staged.size) for each in found] == [
+        ("", "a.txt", "file", 3),
+        ("", "c", "archive", 6),
+    ]
+    assert (tmp_path / "staging/applications/application_1_1/files.a.txt").read_text() == "own"
+    assert found[1].staged.uri == f"file://{tmp_path}/b.txt"
+
+
+def of_service(**file: str) -> dict[str, object]:
+    return {"name": "main", "core": 1, "command": "true", "resources": {"memory_mb": 1}, "files": [file]}
+
+
+def test_names_that_are_taken(tmp_path: Path) -> None:
+    app = application(files=[{"source": "x/a"}], services=[of_service(source="y/a")])
+    with pytest.raises(ClientError, match=r"files of service main: 'a' cannot be the name of y/a.*another `name`"):
+        list(described_files(app))
+    for name in ("application.json", "a/b"):
+        with pytest.raises(ClientError, match=r"^files: .*cannot be the name"):
+            list(described_files(application(files=[{"source": "x", "name": name}])))
+    two = application(services=[of_service(source="a"), {**of_service(source="a"), "name": "other"}])
+    assert [each.service for each in described_files(two)] == ["main", "other"]
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match=r"files: .*gone is not there; correct the path"):
+        check_sources(application(files=[{"source": "gone"}]), tmp_path)
+    with pytest.raises(ClientError, match=r"is a folder; make an archive of it"):
+        check_sources(application(files=[{"source": ".", "name": "x"}]), tmp_path)
+    staging = FolderStaging(tmp_path)
+    with pytest.raises(ClientError, match=r"s3a://b/x is neither in HDFS nor here; copy it to HDFS"):
+        Uploads(site(tmp_path, {}, {}), Login("a"), staging).stage(
+            application(files=[{"source": "s3a://b/x"}]), tmp_path, staging.folder_of("application_1_1")
+        )
