@@ -1,8 +1,9 @@
 """A pool of sleeping work, for the components of an application: stdlib alone, run by path in YARN's containers.
 
-`serve UNITS UNIT_S`: answers GET /take with a unit's number, or 204 while others do the last ones, and POST /done/N;
-it ends once all units are done, each counted once. A unit whose worker is lost goes to another one after some time.
-`work UNIT_S`: takes units from the pool at $POOL_HOST:$POOL_PORT_HTTP and sleeps for each; it ends when the pool does.
+`serve UNITS UNIT_S`: answers GET /take with a unit's number, with 204 while others do the last ones, with 410 once all
+are done, and POST /done/N; it ends then. Each unit is counted once; that of a lost worker goes to another one.
+`work UNIT_S`: takes units from the pool at $POOL_HOST:$POOL_PORT_HTTP and sleeps for each; it ends when all are done,
+or when the pool is gone.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def serve(units: int, unit_s: float, host: str, port: int) -> None:
 
         def do_GET(self) -> None:
             unit = pool.take(time.monotonic())
-            self._answer(204 if unit is None else 200, b"" if unit is None else str(unit).encode())
+            nothing = 410 if pool.over.is_set() else 204
+            self._answer(nothing if unit is None else 200, b"" if unit is None else str(unit).encode())
 
         def do_POST(self) -> None:
             pool.done(int(self.path.rpartition("/")[2]))
@@ -93,9 +95,11 @@ def work(unit_s: float, host: str, port: int) -> None:
         connection = http.client.HTTPConnection(host, port, timeout=10.0)
         try:
             while True:
-                unit = _ask(connection, "GET", "/take")
+                status, unit = _ask(connection, "GET", "/take")
                 lost_s = None
-                if not unit:
+                if status == 410:
+                    return
+                if status == 204:
                     time.sleep(_PAUSE_S)
                     continue
                 time.sleep(unit_s)
@@ -107,9 +111,10 @@ def work(unit_s: float, host: str, port: int) -> None:
             connection.close()
 
 
-def _ask(connection: http.client.HTTPConnection, method: str, path: str) -> str:
+def _ask(connection: http.client.HTTPConnection, method: str, path: str) -> tuple[int, str]:
     connection.request(method, path)
-    return connection.getresponse().read().decode()
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode()
 
 
 def main(words: list[str]) -> None:

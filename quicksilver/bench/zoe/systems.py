@@ -1,4 +1,7 @@
-"""What is compared, as data: stock YARN, and quicksilver with each admission."""
+"""What is compared, as data: stock YARN, and quicksilver with each admission.
+
+The admission counts memory alone, as the Capacity Scheduler does with its DefaultResourceCalculator.
+"""
 
 from __future__ import annotations
 
@@ -57,6 +60,6 @@ def system(name: str, order: Order = "fifo", size: Size = "1d") -> System:
         return System(name, f"quicksilver's preset {DEFAULT}, which admits all", policies={"preset": DEFAULT})
     if name not in ADMISSIONS:
         raise KeyError(name)
-    admit = {"policy": name, "settings": {"order": order, "size": size}}
+    admit = {"policy": name, "settings": {"order": order, "size": size, "count": "memory"}}
     note = f"quicksilver's preset {PRESET}, admission {name} in the order {order} by {size}"
     return System(name, note, policies={"preset": PRESET, "admit": admit})

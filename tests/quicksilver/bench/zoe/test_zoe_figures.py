@@ -94,7 +94,7 @@ def test_systems_are_settings_alone() -> None:
         found = system(name, "sjf", "2d")
         assert found.policies == {
             "preset": "zoe",
-            "admit": {"policy": name, "settings": {"order": "sjf", "size": "2d"}},
+            "admit": {"policy": name, "settings": {"order": "sjf", "size": "2d", "count": "memory"}},
         }
         assert found.admission == name
     assert system("default").admission == ""
