@@ -6,6 +6,7 @@ import getpass
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import requests
 from requests.auth import AuthBase
@@ -15,6 +16,8 @@ from quicksilver.applications.client.site import Site
 from quicksilver.common.http.rest_client import rest_session
 from quicksilver.common.kerberos.keytab import Keytab
 from quicksilver.common.kerberos.login import Negotiate
+
+TICKETS: Final = "get tickets with `kinit`, or name --principal and --keytab"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import requests
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.applications.client.errors import ClientError
-from quicksilver.applications.client.login import Login
+from quicksilver.applications.client.login import TICKETS, Login
 from quicksilver.applications.client.rm import Rm
 from quicksilver.applications.client.site import Site
 from quicksilver.applications.client.staging import Staging, open_staging
@@ -78,9 +78,7 @@ class Session:
             if answer.status_code == 200:
                 return token_of_url(answer.json()["token"])
             last = f"answered {answer.status_code} {answer.reason}"
-        remedy = (
-            "get tickets with kinit, or name --principal and --keytab; YARN's web servers have to want Kerberos, too"
-        )
+        remedy = f"{TICKETS}; YARN's web servers have to take Kerberos logins, too"
         raise ClientError(f"no delegation token: {last}", place=", ".join(self.site.rm_urls), remedy=remedy)
 
 

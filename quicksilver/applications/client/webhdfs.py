@@ -12,9 +12,10 @@ import requests
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.applications.client.errors import ClientError
-from quicksilver.applications.client.login import Login
+from quicksilver.applications.client.login import TICKETS, Login
 from quicksilver.applications.client.site import Site
 from quicksilver.common.hadoop.yarn_client import token_of_url
+from quicksilver.common.kerberos.login import LoginFailedError
 
 _TIMEOUT_S: Final = 60.0
 _STANDBY: Final = ("StandbyException", "RetriableException")
@@ -117,6 +118,8 @@ class WebHdfs:
     def _sent(self, method: str, url: str, **arguments: Any) -> requests.Response:
         try:
             return self._session.request(method, url, timeout=_TIMEOUT_S, allow_redirects=False, **arguments)
+        except LoginFailedError as error:
+            raise HdfsError(str(error), place=url.partition("?")[0], remedy=TICKETS) from error
         except requests.RequestException as error:
             remedy = (
                 "is WebHDFS on, and dfs.namenode.http-address right in hdfs-site.xml? Or stage elsewhere: --staging"
@@ -132,7 +135,7 @@ class WebHdfs:
         try:
             remote = answer.json()["RemoteException"]
         except (ValueError, KeyError):
-            remedy = "get tickets with kinit, or name --principal and --keytab" if answer.status_code == 401 else ""
+            remedy = TICKETS if answer.status_code == 401 else ""
             what = f"WebHDFS answered {answer.status_code} {answer.reason}"
             raise HdfsError(what, place=place, remedy=remedy) from None
         what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
