@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -13,8 +14,9 @@ CONNECT_S: Final = 2.0
 ANSWER_S: Final = 5.0
 FIND_S: Final = 20.0
 """So long a launcher of a kept container is looked for."""
-SEARCHES: Final = 64
-LIMIT_BYTES: Final = 4 * 1024 * 1024
+SEARCHES: Final = 32
+"""At a time, each over all candidate ports of a launcher."""
+LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 
 class Launchers:
@@ -28,14 +30,16 @@ class Launchers:
     async def find(self, container_id: str, host: str) -> dict[str, Any] | None:
         """Turn the launcher of a kept container to this master; return its state, None when there is none."""
         body = json.dumps({"url": self._url}).encode()
-        for number in range(int(FIND_S / CONNECT_S)):
-            if number:
-                await asyncio.sleep(CONNECT_S)
-            async with self._room:
-                for port in candidate_ports(container_id):
-                    state = await self._put(container_id, host, port, "/v1/master", body)
+        async with self._room:
+            until = time.monotonic() + FIND_S
+            while time.monotonic() < until:
+                began = time.monotonic()
+                ports = candidate_ports(container_id)
+                asked = (self._put(container_id, host, port, "/v1/master", body) for port in ports)
+                for state in await asyncio.gather(*asked):
                     if state is not None and state.get("container_id") == container_id:
                         return state
+                await asyncio.sleep(max(0.0, began + CONNECT_S - time.monotonic()))
         return None
 
     async def leave(self, container_id: str, host: str, port: int, notes: Mapping[str, Any]) -> bool:

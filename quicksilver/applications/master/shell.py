@@ -258,32 +258,26 @@ class Shell:
         self.tell(event)
 
     async def _leave_notes(self) -> None:
-        """Give the newest notes to a few launchers whenever they change."""
-        left: dict[str, str] = {}
-        seq = self._contexts_seq()
-        last = ""
+        """Give the newest notes to a few launchers whenever something happened."""
+        left: dict[str, int] = {}
+        first = int(time.time() * 1000)  # higher than all numbers of the attempt before
         while True:
             await asyncio.sleep(NOTES_S)
-            if not self.machine.app.running or self.machine.adoption.pending:
+            app = self.machine.app
+            if not app.running or self.machine.adoption.pending:
                 continue
-            notes = adoption.notes(self.machine.app.services, seq)
-            text = repr(notes["services"])
-            if text != last:
-                seq, last = seq + 1, text
-            for container_id, host, port in self._replicas():
-                if left.get(container_id) != last and await self._launchers.leave(
-                    container_id, host, port, notes | {"seq": seq}
-                ):
-                    left[container_id] = last
-            for gone in left.keys() - self.machine.app.containers.keys():
+            last = app.log.last
+            behind = [each for each in self._replicas() if left.get(each[0]) != last]
+            if behind:
+                notes = adoption.notes(app.services, first + last)
+                for container_id, host, port in behind:
+                    if await self._launchers.leave(container_id, host, port, notes):
+                        left[container_id] = last
+            for gone in left.keys() - app.containers.keys():
                 del left[gone]
 
-    def _contexts_seq(self) -> int:
-        """Return the first number of this attempt's notes: higher than all of the attempt before."""
-        return int(time.time() * 1000)
-
     def _replicas(self) -> list[tuple[str, str, int]]:
-        """Return the launchers that have the notes: those of a few instances, core ones first, on different nodes."""
+        """Return the launchers that have the notes: those of a few instances, core ones first."""
         able = [
             (each.kind != "core", each.index, name, each.grant, each.listens_on)
             for name, service in self.machine.app.services.items()

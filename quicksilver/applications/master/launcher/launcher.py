@@ -32,6 +32,8 @@ NO_MASTER_STATUS: Final = 70
 FORWARD_S: Final = 1.0
 FIRST_CHECK_S: Final = 0.1
 TAIL_BYTES: Final = 2000
+LINE_BYTES: Final = 64 * 1024
+"""A longer line is searched in parts."""
 STACK_BYTES: Final = 256 * 1024
 _OWN_VARIABLES: Final = (SPEC_VARIABLE, KEY_VARIABLE, ARENAS_VARIABLE, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION")
 
@@ -142,10 +144,10 @@ class Watch(threading.Thread):
                 continue
             with path.open("rb") as log:
                 log.seek(offset)
-                for line in log:
+                while line := log.readline(LINE_BYTES):
                     if self._pattern.search(line):
                         return True
-                    if line.endswith(b"\n"):
+                    if line.endswith(b"\n") or len(line) == LINE_BYTES:
                         offset += len(line)
             self._offsets[name] = offset
         return False

@@ -19,7 +19,7 @@ RETRY_S: Final = 1.0
 NO_MASTER_S: Final = 900.0
 """A launcher without an answer of any master ends after this time, when its command does not run yet."""
 LAST_S: Final = 3.0
-LIMIT_BYTES: Final = 4 * 1024 * 1024
+LIMIT_BYTES: Final = 16 * 1024 * 1024
 
 
 class Known(Protocol):

@@ -22,6 +22,8 @@ class ApplicationState:
         self.services = {spec.name: ServiceState.of(spec) for spec in application.services}
         self.containers: dict[str, tuple[str, int]] = {}
         """Service and index by container, of instances that have one."""
+        self.held: set[str] = set()
+        """Containers that were granted and are not started."""
         self.log = EventLog()
 
     @property
@@ -50,6 +52,7 @@ class ApplicationState:
         """Have an instance wait for another container."""
         if instance.grant is not None:
             self.containers.pop(instance.grant.id, None)
+            self.held.discard(instance.grant.id)
         instance.clear(now_s)
 
     def replace(self, service: ServiceState, instance: Instance, now_s: float) -> None:

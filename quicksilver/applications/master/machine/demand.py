@@ -39,6 +39,7 @@ class Demand:
         instance = waiting[0]
         instance.grant, instance.since_s = grant, now_s
         self._app.containers[grant.id] = (service.spec.name, instance.index)
+        self._app.held.add(grant.id)
         return []
 
     def forgotten(self, now_s: float) -> None:

@@ -36,6 +36,7 @@ class Ends:
             return []
         service, instance = found
         del self._app.containers[event.id]
+        self._app.held.discard(event.id)
         held, failing = instance.phase is Phase.WAITING, instance.failing
         instance.grant = None
         if instance.leaving or not self._app.running:

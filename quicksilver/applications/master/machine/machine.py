@@ -12,13 +12,16 @@ from quicksilver.applications.master.machine.demand import Demand
 from quicksilver.applications.master.machine.ends import Ends
 from quicksilver.applications.master.machine.events import (
     Allocated,
+    CheckPassed,
     Command,
+    CommandRuns,
     Completed,
     Event,
     FindLauncher,
     LastLines,
     LauncherFound,
     LauncherMissing,
+    LauncherUp,
     Registered,
     Resynced,
     ScaleTo,
@@ -43,7 +46,13 @@ class Machine:
 
     def handle(self, event: Event) -> list[Command]:
         """Return the commands that follow from an event."""
-        return self._follows(event) + self._settle(event.now_s)
+        commands = self._follows(event)
+        if isinstance(event, (LauncherUp, LastLines)):
+            return commands
+        if isinstance(event, (CommandRuns, CheckPassed)):  # all that they change is which services are ready
+            starts = self.app.running and not self.adoption.pending
+            return commands + (self._starts.due(event.now_s) if starts else [])
+        return commands + self._settle(event.now_s)
 
     def _follows(self, event: Event) -> list[Command]:
         match event:

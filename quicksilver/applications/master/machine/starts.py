@@ -36,11 +36,12 @@ class Starts:
     def due(self, now_s: float) -> list[Command]:
         """Start the instances that have a container, and whose earlier services are ready."""
         commands: list[Command] = []
-        for service in self._app.services.values():
+        for service in self._app.services.values() if self._app.held else ():
             if not all(self._app.services[name].ready for name in service.spec.after):
                 continue
             for instance in service.instances.values():
                 if instance.phase is Phase.WAITING and instance.grant is not None:
+                    self._app.held.discard(instance.grant.id)
                     instance.enter(Phase.STARTING, now_s)
                     where = f"starts in {instance.grant.id} on {instance.grant.host}"
                     self._app.say(now_s, where, service, instance)

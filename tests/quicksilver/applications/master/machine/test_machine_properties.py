@@ -160,6 +160,7 @@ class World(RuleBasedStateMachine):
         assert len({container for container, _, _ in placed}) == len(placed), "a container runs one instance"
         assert {container: (name, index) for container, name, index in placed} == app.containers
         assert app.containers.keys() == self.held.keys(), "no container is forgotten"
+        assert app.held == self.held.keys() - self.started.keys()
 
     @invariant()
     def belief_is_truth(self) -> None:
