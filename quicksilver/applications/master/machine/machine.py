@@ -106,7 +106,7 @@ class Machine:
         commands: list[Command] = []
         for grant, name, index, instance in result.adopted:
             self.app.containers[grant.id] = (name, index)
-            commands += self._starts.probe(self.app.services[name], instance)
+            commands += self._starts.watch(self.app.services[name], instance, event.now_s)
         commands += [Stop(each) for each in result.strangers]
         for end, name, index in result.ended:
             self.app.containers[end.id] = (name, index)

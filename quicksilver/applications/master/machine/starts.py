@@ -83,14 +83,13 @@ class Starts:
             return []
         instance.enter(Phase.RUNNING, now_s)
         self._app.say(now_s, "runs", service, instance)
-        if not service.spec.ready.checked:
-            self._ready(service, instance, now_s)
-            return []
-        return self.probe(service, instance)
+        return self.watch(service, instance, now_s)
 
-    def probe(self, service: ServiceState, instance: Instance) -> list[Command]:
-        """Return the probe of an instance that runs and is checked by a port."""
+    def watch(self, service: ServiceState, instance: Instance, now_s: float) -> list[Command]:
+        """Have an instance that runs become ready: at once, by a probe, or by a check of its launcher."""
         check = service.spec.ready
+        if not check.checked:
+            self._ready(service, instance, now_s)
         number = instance.ports.get(check.port)
         if instance.grant is None or number is None or instance.phase is not Phase.RUNNING:
             return []

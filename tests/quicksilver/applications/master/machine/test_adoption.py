@@ -111,6 +111,21 @@ def test_one_that_is_not_ready_is_probed_again() -> None:
     )
 
 
+def test_one_without_a_check_is_ready_because_it_runs() -> None:
+    machine = Machine(app(POOL | {"elastic": 0}), 9)
+    machine.handle(Registered(9, (grant(1),)))
+    machine.handle(found(1, 0, {}, "running"))
+    assert machine.app.services["pool"].instances[0].phase == "ready"
+
+
+def test_one_whose_command_does_not_run_yet_is_awaited() -> None:
+    machine = Machine(app(POOL | {"elastic": 0}), 9)
+    machine.handle(Registered(9, (grant(1),)))
+    machine.handle(found(1, 0, {}, "starting"))
+    machine.handle(CommandRuns("c1", 11))
+    assert machine.app.services["pool"].instances[0].phase == "ready"
+
+
 def test_containers_that_are_reported_late_do_not_undo_what_happened_since() -> None:
     application = app(POOL)
     said = notes(first_attempt(application).app.services, 7)
