@@ -19,8 +19,6 @@ _CLIENT: Final = "quicksilver.applications.client"
 _DESCRIPTION: Final = "quicksilver.applications.description.cli"
 _PROXY: Final = "rm_proxy.cli.commands"
 _PLACES: Final[Mapping[str, tuple[str, str]]] = {
-    "list": (_PROXY, "app"),
-    "show": (_PROXY, "app"),
     "run": (f"{_CLIENT}.submit_commands", "run"),
     "submit": (f"{_CLIENT}.submit_commands", "submit"),
     "services": (f"{_CLIENT}.cli", "services"),
@@ -34,7 +32,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "schema": (_DESCRIPTION, "print_schema"),
     "import-zapp": (_DESCRIPTION, "import_zapp_command"),
 }
-"""Module and attribute of each command; an attribute that is a group has the command of the same name."""
+"""Module and attribute of each command that asks no proxy."""
 _BY_HABIT: Final = {
     "ls": "list",
     "ps": "list",
@@ -49,25 +47,31 @@ _BY_HABIT: Final = {
 
 
 class Applications(Group):
-    """Finds commands in _PLACES."""
+    """The proxy's commands, then those in _PLACES."""
 
     others = _BY_HABIT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order of _PLACES."""
-        return list(_PLACES)
+        """Return the names, those that ask the proxy first."""
+        return [*_of_proxy().list_commands(ctx), *_PLACES]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command; None for an unknown one."""
         if cmd_name not in _PLACES:
-            return None
+            return _of_proxy().get_command(ctx, cmd_name)
         module, attribute = _PLACES[cmd_name]
         with loading():
             found = getattr(importlib.import_module(module), attribute)
-        if isinstance(found, click.Group):
-            return found.get_command(ctx, cmd_name)
         assert isinstance(found, click.Command), f"{module}:{attribute} is no command"
         return found
+
+
+def _of_proxy() -> click.Group:
+    """Return the commands about applications that ask the proxy."""
+    with loading():
+        found = importlib.import_module(_PROXY).app
+    assert isinstance(found, click.Group), f"{_PROXY}:app is no group"
+    return found
 
 
 @click.group(cls=Applications)

@@ -75,7 +75,9 @@ class Logs:
         if answer.status_code == 404:
             return []
         self._check(answer)
-        return sorted({str(each["containerId"]) for each in answer.json().get("containerLogsInfo", [])})
+        listed = answer.json().get("containerLogsInfo", [])
+        each_one = [listed] if isinstance(listed, dict) else listed  # one alone comes without a list
+        return sorted({str(each["containerId"]) for each in each_one})
 
     def masters(self, application_id: str) -> list[Source]:
         """Return the containers of an application's master, one for each attempt, the newest last.

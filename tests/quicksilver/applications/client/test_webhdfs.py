@@ -113,7 +113,7 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
         client = hdfs(tmp_path, url)
         with pytest.raises(HdfsError, match=r"^hdfs://ns/a: AccessControlException: Permission denied: user=alice$"):
             client.put("/a", b"")
-        with pytest.raises(HdfsError, match=r"answered 401 .*; get tickets with kinit"):
+        with pytest.raises(HdfsError, match=r"answered 401 .*; get tickets with `kinit`"):
             client.make_folder("/a")
         client.close()
     with pytest.raises(HdfsError, match=r"HDFS does not answer.*--staging"):
