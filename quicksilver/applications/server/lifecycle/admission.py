@@ -179,6 +179,7 @@ class Admission:
                 await self._backend.submit(order)
         except SubmissionRefusedError as error:
             await self._journal.move(record, State.FAILED, f"refused: {error}")
+            await self._backend.clean(record.yarn_id, record.user)
             return
         except (BackendUnavailableError, TimeoutError) as error:
             self._journal.metrics.failures.labels("submit").inc()
