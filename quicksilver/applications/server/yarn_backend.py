@@ -48,6 +48,8 @@ T = TypeVar("T")
 _UNKNOWN: Final = "ApplicationNotFoundException"
 _NOWHERE: Final = Path("/nonexistent")
 """Where local files of descriptions would begin; the app server takes none."""
+_NOTHING: Final = "N/A"
+"""What YARN says where it has nothing to say."""
 _PATIENCE_S: Final = 5.0
 _STAGERS: Final = 16
 """Users whose connections to the file system are kept."""
@@ -287,7 +289,7 @@ def report_of(report: client_pb2.ApplicationReportProto) -> YarnReport:
         request_id=tags[0].removeprefix(REQUEST_TAG) if tags else "",
         succeeded=_SUCCESS.get(final),
         killed=final == yarn_pb2.APP_KILLED,
-        diagnostics=report.diagnostics,
+        diagnostics="" if report.diagnostics == _NOTHING else report.diagnostics,
         master_url=url.rstrip("/") if url.startswith("http") else "",
         tracking_url=report.trackingUrl if report.trackingUrl.startswith("http") else "",
         started_s=report.startTime / 1000.0,

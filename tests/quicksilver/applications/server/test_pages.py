@@ -28,6 +28,14 @@ from tests.rm_proxy.ui.chromium import Browser, inspect_page
 ANN, ROOT, READER = "a" * 40, "r" * 40, "v" * 40
 
 
+@pytest.fixture(autouse=True)
+def quiet(browser: Browser) -> None:
+    """Leave the page of the test before, whose server is gone."""
+    browser.driver.get("about:blank")
+    browser.use_theme("light")
+    browser.console()
+
+
 class Site:
     def __init__(self, url: str, cluster: FakeCluster, token: str = "") -> None:
         self.url, self.cluster, self.client = url, cluster, Client(url, token)
