@@ -14,6 +14,7 @@ from requests.auth import AuthBase
 from quicksilver.applications.client.errors import ClientError
 from quicksilver.applications.client.site import Site
 from quicksilver.common.http.rest_client import rest_session
+from quicksilver.common.kerberos.gssapi import Handshake
 from quicksilver.common.kerberos.keytab import Keytab
 from quicksilver.common.kerberos.login import Negotiate
 
@@ -54,6 +55,11 @@ class Login:
     def params(self) -> dict[str, str]:
         """Query parameters by which a web server of an insecure cluster knows who asks."""
         return {} if self.user is None else {"user.name": self.user}
+
+    def handshake(self, service: str) -> Handshake:
+        """Return a login by Kerberos at a service of Hadoop's RPC, such as `yarn@host`. Raises KerberosError."""
+        assert self.keytab is not None, "an insecure cluster wants none"
+        return Handshake(self.keytab.principal, self.keytab.path, self.keytab.tickets, service, plain=True)
 
     def session(self, ca: Path | None = None) -> requests.Session:
         """Return a session of HTTP with this login. ca: the CA of the cluster's https servers; None: the system's."""

@@ -8,12 +8,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Self, TypeVar
 
-from hadoop_rpc.errors import LoginRefusedError, RemoteProtocolError
+from hadoop_rpc.errors import LocalProtocolError, LoginRefusedError, RemoteProtocolError
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
 from quicksilver.applications.client.errors import ClientError, SubmissionRefusedError
+from quicksilver.applications.client.login import TICKETS
 from quicksilver.common.address import Address
 from quicksilver.common.hadoop.yarn_client import RemoteCallError, RmClient
+from quicksilver.common.kerberos.gssapi import KerberosError
 
 CALL_S: Final = 60.0
 """How long one call may take."""
@@ -58,6 +60,13 @@ class Rm:
             except LoginRefusedError as error:
                 await self._hang_up()
                 remedy = "run this as a user whom the cluster knows"
+                raise ClientError(str(error), place=str(self.address), remedy=remedy) from error
+            except KerberosError as error:
+                await self._hang_up()
+                raise ClientError(f"no Kerberos login: {error}", place=str(self.address), remedy=TICKETS) from error
+            except LocalProtocolError as error:
+                await self._hang_up()
+                remedy = "change it in core-site.xml of the ResourceManager"
                 raise ClientError(str(error), place=str(self.address), remedy=remedy) from error
             except RemoteCallError as error:
                 if not error.exception_class.endswith(_ELSEWHERE):

@@ -7,21 +7,16 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import requests
-
-from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.applications.client.errors import ClientError
-from quicksilver.applications.client.login import TICKETS, Login
+from quicksilver.applications.client.login import Login
 from quicksilver.applications.client.rm import Rm
 from quicksilver.applications.client.site import Site
 from quicksilver.applications.client.staging import Staging, open_staging
 from quicksilver.applications.client.webhdfs import WebHdfs
 from quicksilver.common.address import Address
 from quicksilver.common.hadoop.token_storage import write_tokens
-from quicksilver.common.hadoop.yarn_client import RmClient, token_of_url
+from quicksilver.common.hadoop.yarn_client import RmClient
 
 HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
-_TIMEOUT_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +32,10 @@ class Session:
 
     def rm(self, patience_s: float = 30.0) -> Rm:
         """Return a connection to the active ResourceManager, not dialed yet."""
-        token = None if self.login.user is not None else self._rm_token()
+        kerberos = None if self.login.user is not None else self.login.handshake
 
         def dial(address: Address) -> RmClient:
-            return RmClient(address.host, address.port, user=self.login.user, token=token)
+            return RmClient(address.host, address.port, user=self.login.user, kerberos=kerberos)
 
         return Rm(self.site.resource_managers, dial, patience_s)
 
@@ -63,23 +58,6 @@ class Session:
             hdfs.close()
         token.kind, token.service = HDFS_TOKEN, self.site.namenode_service(parts.netloc)  # it is the same token
         return write_tokens({token.service: token})
-
-    def _rm_token(self) -> TokenProto:
-        """Return a delegation token of the ResourceManager's REST, with which its RPC takes a login."""
-        last = ""
-        for url in self.site.rm_urls:
-            where = f"{url}/ws/v1/cluster/delegation-token"
-            with self.login.session(self.ca) as session:
-                try:
-                    answer = session.post(where, json={"renewer": renewer_of(self.site)}, timeout=_TIMEOUT_S)
-                except requests.RequestException as error:
-                    last = str(error)
-                    continue
-            if answer.status_code == 200:
-                return token_of_url(answer.json()["token"])
-            last = f"answered {answer.status_code} {answer.reason}"
-        remedy = f"{TICKETS}; YARN's web servers have to take Kerberos logins, too"
-        raise ClientError(f"no delegation token: {last}", place=", ".join(self.site.rm_urls), remedy=remedy)
 
 
 def renewer_of(site: Site) -> str:

@@ -18,6 +18,10 @@ from quicksilver.common.hadoop.yarn_client import token_of_url
 from quicksilver.common.kerberos.login import LoginFailedError
 
 _TIMEOUT_S: Final = 60.0
+_NO_SPNEGO: Final = (
+    "have the NameNode take Kerberos logins (hadoop.http.authentication.type: kerberos in its core-site.xml), or stage "
+    "elsewhere: --staging"
+)
 _STANDBY: Final = ("StandbyException", "RetriableException")
 
 
@@ -139,4 +143,5 @@ class WebHdfs:
             what = f"WebHDFS answered {answer.status_code} {answer.reason}"
             raise HdfsError(what, place=place, remedy=remedy) from None
         what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
-        raise HdfsError(what, place=place, exception=str(remote["exception"]))
+        remedy = _NO_SPNEGO if remote["exception"] == "SecurityException" else ""
+        raise HdfsError(what, place=place, remedy=remedy, exception=str(remote["exception"]))

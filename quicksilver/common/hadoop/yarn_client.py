@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import getpass
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -19,6 +19,7 @@ from hadoop_rpc.connection import (
     Response,
 )
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
+from hadoop_rpc.kerberos_login import GssContext, KerberosLogin
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
@@ -62,16 +63,28 @@ class ContainerRefusedError(HadoopRpcError):
 class RpcClient:
     """One connection that carries one call at a time; use it with `async with`.
 
-    host, port: where to dial. protocol: the name of the protocol to talk. user or token: who we are, exactly one.
+    host, port: where to dial. protocol: the name of the protocol to talk. user, token or kerberos: who we are, exactly
+    one; kerberos begins a handshake with a service, and what it raises comes out of `connect`.
     """
 
     def __init__(
-        self, host: str, port: int, protocol: str, *, user: str | None = None, token: TokenProto | None = None
+        self,
+        host: str,
+        port: int,
+        protocol: str,
+        *,
+        user: str | None = None,
+        token: TokenProto | None = None,
+        kerberos: Callable[[str], GssContext] | None = None,
     ) -> None:
         self._address = (host, port)
         self._protocol = protocol
         self._connection = ClientConnection()
-        self._login = TokenLogin(self._connection, protocol, user=user, token=token)
+        self._login: TokenLogin | KerberosLogin = (
+            TokenLogin(self._connection, protocol, user=user, token=token)
+            if kerberos is None
+            else KerberosLogin(self._connection, protocol, kerberos)
+        )
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -95,6 +108,9 @@ class RpcClient:
         except BaseException:
             await self.close()
             raise
+        finally:
+            if isinstance(self._login, KerberosLogin):
+                self._login.close()
 
     async def close(self) -> None:
         """Hang up; harmless when it is already closed."""
@@ -141,13 +157,20 @@ def _parsed(method: str, result: type[_M], body: bytes) -> _M:
 class RmClient(RpcClient):
     """A client of the ResourceManager's application service (port 8032 by default).
 
-    Logged in by name alone, or with a delegation token, which a secure cluster's ResourceManager wants.
+    Logged in by name alone; on a secure cluster with a delegation token, or by Kerberos.
     """
 
     def __init__(
-        self, host: str = "127.0.0.1", port: int = 8032, *, user: str | None = None, token: TokenProto | None = None
+        self,
+        host: str = "127.0.0.1",
+        port: int = 8032,
+        *,
+        user: str | None = None,
+        token: TokenProto | None = None,
+        kerberos: Callable[[str], GssContext] | None = None,
     ) -> None:
-        super().__init__(host, port, CLIENT_PROTOCOL, user=None if token else user or getpass.getuser(), token=token)
+        name = None if token or kerberos else user or getpass.getuser()
+        super().__init__(host, port, CLIENT_PROTOCOL, user=name, token=token, kerberos=kerberos)
 
     async def new_application(self) -> client_pb2.GetNewApplicationResponseProto:
         """Return a fresh application id and the largest container that the cluster grants."""

@@ -16,8 +16,9 @@ from quicksilver.common.errors import QuicksilverError
 
 LIBRARY: Final = "libgssapi_krb5.so.2"
 _SPNEGO: Final = b"\x2b\x06\x01\x05\x05\x02"
+_KRB5: Final = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02"
 _INITIATE: Final = 1
-_MUTUAL: Final = 2
+_MUTUAL, _INTEGRITY = 2, 32
 _CONTINUE: Final = 1
 _FAILED: Final = 0xFFFF0000
 _BY_ROUTINE, _BY_MECHANISM = 1, 2
@@ -44,6 +45,7 @@ class _Store(ctypes.Structure):
 
 
 _SPNEGO_OID: Final = _Oid(len(_SPNEGO), _SPNEGO)
+_KRB5_OID: Final = _Oid(len(_KRB5), _KRB5)
 _SIGNATURES: Final[dict[str, list[Any]]] = {
     "gss_import_name": [POINTER(c_uint32), POINTER(_Buffer), c_void_p, POINTER(c_void_p)],
     "gss_release_name": [POINTER(c_uint32), POINTER(c_void_p)],
@@ -74,6 +76,16 @@ _SIGNATURES: Final[dict[str, list[Any]]] = {
         c_void_p,
         c_void_p,
     ],
+    "gss_wrap": [
+        POINTER(c_uint32),
+        c_void_p,
+        c_int,
+        c_uint32,
+        POINTER(_Buffer),
+        c_void_p,
+        POINTER(_Buffer),
+    ],
+    "gss_unwrap": [POINTER(c_uint32), c_void_p, POINTER(_Buffer), POINTER(_Buffer), c_void_p, c_void_p],
     "gss_delete_sec_context": [POINTER(c_uint32), POINTER(c_void_p), c_void_p],
     "gss_display_status": [
         POINTER(c_uint32),
@@ -110,15 +122,18 @@ def check_installed() -> None:
 
 
 class Handshake:
-    """One SPNEGO handshake as `principal`, with its key in `keytab`, to a service such as HTTP@host; close it.
+    """One handshake as `principal`, with its key in `keytab`, to a service such as HTTP@host; close it.
 
+    plain: Kerberos itself, as SASL's GSSAPI has it (RFC 4752), in place of SPNEGO.
     tickets: name of the credential cache, such as MEMORY:x. The library fetches tickets by the keytab and renews them
     itself, once they have lived half of their time. Without a keytab the tickets of `kinit` are used, whoever they are
     of. All methods raise KerberosError.
     """
 
-    def __init__(self, principal: str, keytab: Path | None, tickets: str, service: str) -> None:
+    def __init__(self, principal: str, keytab: Path | None, tickets: str, service: str, plain: bool = False) -> None:
         self._lib = _library()
+        self._mechanism = _KRB5_OID if plain else _SPNEGO_OID
+        self._flags = _MUTUAL | _INTEGRITY if plain else _MUTUAL
         self._context = c_void_p()
         self._credential = c_void_p()
         self._target = c_void_p()
@@ -139,8 +154,8 @@ class Handshake:
             self._credential,
             byref(self._context),
             self._target,
-            byref(_SPNEGO_OID),
-            _MUTUAL,
+            byref(self._mechanism),
+            self._flags,
             0,
             None,
             byref(given),
@@ -156,12 +171,31 @@ class Handshake:
         finally:
             self._lib.gss_release_buffer(byref(minor), byref(made))
 
+    def wrap(self, data: bytes) -> bytes:
+        """Return data signed, not encrypted; the handshake is complete."""
+        minor, given, made = c_uint32(), _buffer(data), _Buffer()
+        major = self._lib.gss_wrap(byref(minor), self._context, 0, 0, byref(given), None, byref(made))
+        return self._made(major, minor, made)
+
+    def unwrap(self, data: bytes) -> bytes:
+        """Return what the server wrapped; the handshake is complete."""
+        minor, given, made = c_uint32(), _buffer(data), _Buffer()
+        major = self._lib.gss_unwrap(byref(minor), self._context, byref(given), byref(made), None, None)
+        return self._made(major, minor, made)
+
     def close(self) -> None:
         """Free what the library holds."""
         minor = c_uint32()
         self._lib.gss_delete_sec_context(byref(minor), byref(self._context), None)
         self._lib.gss_release_cred(byref(minor), byref(self._credential))
         self._lib.gss_release_name(byref(minor), byref(self._target))
+
+    def _made(self, major: int, minor: c_uint32, made: _Buffer) -> bytes:
+        try:
+            self._check(major, minor)
+            return ctypes.string_at(made.value, made.length) if made.value else b""
+        finally:
+            self._lib.gss_release_buffer(byref(c_uint32()), byref(made))
 
     def _name(self, text: str, kind: str) -> c_void_p:
         minor, name, raw = c_uint32(), c_void_p(), _buffer(text.encode())
