@@ -42,13 +42,16 @@ class Demand:
         self._app.held.add(grant.id)
         return []
 
-    def forgotten(self, now_s: float) -> None:
-        """Ask for all again; what was granted and not started is void, for its token is of the scheduler before."""
+    def forgotten(self, now_s: float) -> list[Command]:
+        """Ask for all again. What was granted and not started goes back: a ResourceManager that restarted voids it."""
+        commands: list[Command] = []
         for service in self._app.services.values():
             service.asked = 0
             for instance in service.instances.values():
                 if instance.phase is Phase.WAITING and instance.grant is not None:
+                    commands.append(Release(instance.grant.id))
                     self._app.forget_container(instance, now_s)
+        return commands
 
     def scale(self, event: ScaleTo) -> list[Command]:
         """Have another number of elastic instances; those that ended or were given up make room for new ones."""

@@ -60,8 +60,7 @@ class Machine:
                 return self._register(event)
             case Resynced():
                 self.app.say(event.now_s, "the ResourceManager forgot the application master, which registered again")
-                self._demand.forgotten(event.now_s)
-                return []
+                return self._demand.forgotten(event.now_s)
             case Allocated():
                 return self._demand.allocated(event)
             case Completed():

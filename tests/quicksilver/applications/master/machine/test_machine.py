@@ -227,7 +227,7 @@ def test_after_a_resync_all_is_asked_for_again_and_what_runs_goes_on() -> None:
     machine.handle(Allocated((grant(1), grant(2, 11)), 1))
     play(
         machine,
-        (Resynced(2), [Ask("worker", 2)]),  # c2 waited: its token is void
+        (Resynced(2), [Release("c2"), Ask("worker", 2)]),  # c2 waited: its token is void after a restart
         (Allocated((grant(3, 11), grant(4, 11)), 3), []),
         (LauncherUp("c1", {"web": 80}, 61001, 3), []),
         (CommandRuns("c1", 3), [Probe("c1", "node", 80, 1.0)]),

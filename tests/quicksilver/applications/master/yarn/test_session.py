@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
-from google.protobuf.message import Message
 
 from hadoop_rpc.connection import Call
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -53,7 +53,7 @@ class Scheduler:
         return [y.AllocateRequestProto.FromString(body).response_id for body in beats]
 
 
-def answer(response_id: int, **fields: Message) -> y.AllocateResponseProto:
+def answer(response_id: int, **fields: Any) -> y.AllocateResponseProto:
     return y.AllocateResponseProto(response_id=response_id, **fields)
 
 
