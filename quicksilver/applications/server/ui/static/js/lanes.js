@@ -60,7 +60,8 @@ export class Lanes {
 
   ticks(picture, height) {
     const span = this.toS - this.fromS;
-    const step = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].find((s) => span / s <= 8) ?? 7 * 86400;
+    const most = Math.max(2, (this.width - this.left) / 80);
+    const step = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400].find((s) => span / s <= most) ?? 7 * 86400;
     for (let at = Math.ceil(this.fromS / step) * step; at < this.toS; at += step) {
       const x = this.x(at);
       picture.append(svg("line", { class: "grid", x1: x, x2: x, y1: 16, y2: height }), svg("text", { class: "tick", x: x + 3, y: 12 }, clock(at)));
