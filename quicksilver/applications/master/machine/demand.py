@@ -109,7 +109,7 @@ class Demand:
     def _reclaim_newest(self, now_s: float) -> list[Command]:
         """Stop the elastic instance that started last; those of fixed nodes stay, as a core one may need others."""
         able = [
-            (each.since_s, service, each, each.grant)
+            ((each.started_s, each.index), service, each, each.grant)
             for service in self._app.services.values()
             if not service.spec.constraints.nodes
             for each in service.kind(ELASTIC)

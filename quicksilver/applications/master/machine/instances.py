@@ -48,6 +48,8 @@ class Instance:
     """Port of its launcher."""
     since_s: float = 0.0
     """When the phase began; a container that waits: when it was granted."""
+    started_s: float = 0.0
+    """When its container was started; 0: before this attempt."""
     not_before_s: float = 0.0
     """No container is asked for earlier."""
     leaving: bool = False
@@ -156,4 +158,4 @@ def _worth(instance: Instance) -> tuple[int, float, int]:
         return 3, 0.0, instance.index
     if instance.phase is Phase.WAITING:
         return (2 if instance.grant is None else 1), 0.0, instance.index
-    return 0, instance.since_s, instance.index
+    return 0, instance.started_s, instance.index

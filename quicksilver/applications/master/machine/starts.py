@@ -43,6 +43,7 @@ class Starts:
                 if instance.phase is Phase.WAITING and instance.grant is not None:
                     self._app.held.discard(instance.grant.id)
                     instance.enter(Phase.STARTING, now_s)
+                    instance.started_s = now_s
                     where = f"starts in {instance.grant.id} on {instance.grant.host}"
                     self._app.say(now_s, where, service, instance)
                     commands.append(Start(instance.grant.id, service.spec.name, instance.index, instance.kind))

@@ -165,6 +165,15 @@ def test_scaling_down_stops_the_newest_elastic_instances_first() -> None:
     )
 
 
+def test_the_newest_is_the_one_that_started_last_whenever_it_was_ready() -> None:
+    machine = Machine(app({"name": "job", "elastic": 2}), 0)
+    machine.handle(Registered(0))
+    machine.handle(Allocated((grant(1), grant(2)), 1))
+    machine.handle(CommandRuns("c2", 2))
+    machine.handle(CommandRuns("c1", 3))
+    assert machine.handle(ScaleTo("job", 1, 4)) == [Stop("c2")]
+
+
 def test_while_core_instances_lack_containers_elastic_ones_give_way() -> None:
     machine = Machine(app({"name": "first", "elastic": 2}, {"name": "second", "core": 1, "after": ["first"]}), 0)
     play(
