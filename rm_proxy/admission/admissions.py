@@ -28,6 +28,7 @@ CORE_WAIT_S: Final = 30.0
 """How long an application in service may lack core containers before no other one is admitted; after twice that the
 one admitted last goes back, if another one lacks some, too: both may hold what the other one needs."""
 NOT_KNOWN: Final = "it has just come"
+_NOWHERE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,8 @@ class World:
     """Returns whether the proxy decides on an application."""
     room: Callable[[Mapping[str, Resources], Mapping[tuple[str, str], Resources]], Room]
     """Returns the room; given what admitted applications hold as guaranteed, by YARN queue, and by queue and user."""
+    crowded: Callable[[Resources], frozenset[str]]
+    """Returns the hosts without room for a container of this size; none where no host has room."""
     more: Callable[[], None]
     """Called when an application may have more than before: its master may be waiting for the answer."""
     failed: Callable[[str], None]
@@ -100,6 +103,11 @@ class Admissions:
         left = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
         elastic = 0 if now_s < known.idle_until_s else max(0, left)
         return Portion(True, known.need.left(demand, priority), elastic)
+
+    def crowded(self, app_id: str) -> frozenset[str]:
+        """Return hosts without room for the core containers that an application asked for, while others have room."""
+        known = self.apps.get(app_id)
+        return known.crowded if known is not None else _NOWHERE
 
     def departed(self, app_id: str) -> None:
         """Note that an attempt of an application is over."""
@@ -204,6 +212,10 @@ class Admissions:
                 known.entered_s, known.why, more = now_s, "", True
             more = more or any(count > known.shares.get(priority, 0) for priority, count in share.items())
             known.shares = share
+        for known in self.apps.values():
+            asked = [at.size for at in known.demand.values() if at.asked_g]
+            largest = max(asked, key=lambda size: (size.memory_mb, size.vcores), default=None)
+            known.crowded = self._world.crowded(largest) if largest is not None else _NOWHERE
         if more:
             self._world.more()
 

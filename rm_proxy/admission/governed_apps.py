@@ -37,6 +37,8 @@ class GovernedApp:
     """Since when it is in service and lacks core containers; None while it lacks none."""
     short_since_s: float | None = None
     """Since when it has fewer elastic containers than its share, and wants more; None while it does not."""
+    crowded: frozenset[str] = frozenset()
+    """Hosts without room for the core containers that it asked for, while others have room."""
     idle_until_s: float = -inf
     """Until then it gets no more elastic containers than it has: some of them did nothing."""
     whole: Resources = field(default_factory=Resources)

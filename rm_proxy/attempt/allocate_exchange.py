@@ -98,7 +98,7 @@ class AllocateExchange:
     def at_rest(self) -> bool:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
-        asks = asks or self.exclusions.due(self._router.kept_off)
+        asks = asks or self.exclusions.due(self._router.off_for_g)
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
@@ -236,7 +236,7 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
-        if self.exclusions.rewrite(request, self._router.kept_off, self._router.blacklist):
+        if self.exclusions.rewrite(request, self._router.off_for_g, self._router.blacklist):
             self._notebook.kept_off(self.exclusions.maybe)
             changed = True
         self._answer_came = False

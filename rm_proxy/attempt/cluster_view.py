@@ -36,6 +36,11 @@ class ClusterView(Protocol):
     portion: Callable[[str, int, float], Portion | None]
     """Returns what an attempt has left of its application's share at a request priority, at a time (s); None where
     the application is not admitted as a whole."""
+    admits_whole: Callable[[], bool]
+    """Returns whether applications are admitted as a whole, so that none may ask before its record is known."""
+    crowded: Callable[[str], frozenset[str]]
+    """Returns hosts without room for the core containers that an application waits for, where others have room: there
+    queueable containers would have to make way."""
     departed: Callable[[str], None]
     """Notes that an attempt of an application is over."""
 

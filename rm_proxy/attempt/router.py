@@ -33,6 +33,8 @@ MAX_ROUTED: Final = 2_000
 """Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
 MAX_CREDITS: Final = 10_000
 NOT_KNOWN: Final = "the application is not known yet"
+RECORD_WAIT_S: Final = 10.0
+"""How long containers of an application wait for its record, where it has to be admitted as a whole."""
 OWN_WISH: Final = "the application asked for an OPPORTUNISTIC container"
 
 
@@ -77,6 +79,8 @@ class Router:
         self._records = DecisionRecorder(self.app_id, cluster, emit)
         self._reroute: Reroute | None = None
         self._view: RequestView | None = None
+        self._unrecorded_s: float | None = None
+        """Since when containers wait for the application's record; None while none does."""
         self._charged: tuple[AppView | None, Resources, Resources, Resources] | None = None
         """The last use charged to the coordinator, and the application's record at that time."""
 
@@ -101,6 +105,16 @@ class Router:
         """Hosts that are kept for short jobs, where this one is long."""
         app = self._cluster.app(self.app_id)
         return app.kept_off if app is not None else frozenset()
+
+    @property
+    def off_for_g(self) -> frozenset[str]:
+        """Hosts on which the ResourceManager is to start no guaranteed container of it now."""
+        crowded = self._cluster.crowded(self.app_id)
+        return self.kept_off | crowded if crowded else self.kept_off
+
+    def awaits_record(self, now_s: float) -> bool:
+        """Return whether containers wait for the application's record, and may wait still."""
+        return self._unrecorded_s is not None and now_s - self._unrecorded_s <= RECORD_WAIT_S
 
     @property
     def excluded(self) -> frozenset[str]:
@@ -183,6 +197,9 @@ class Router:
         answered: whether an answer came since the last request.
         """
         left = MAX_ROUTED
+        if self._unrecorded_s is not None and self._cluster.app(self.app_id) is not None:
+            self._unrecorded_s = None
+            self.reconsider(routes=True)
         earlier, self.undecided = self.undecided, {}
         for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
             if entry.only_q and entry.rows.as_guaranteed:
@@ -229,6 +246,11 @@ class Router:
     def _decide_together(self, entry: AskEntry, wanted: Iterable[Reason]) -> bool:
         """Give wanted containers their share where no policy has a choice; returns whether that is so."""
         view = self.view()
+        if view is None and self._cluster.admits_whole():
+            for reason in wanted:
+                entry.add_q(replace(reason, text=NOT_KNOWN, tries=0))
+                self._unrecorded_s = self._unrecorded_s or reason.asked_s
+            return True
         why = self._always_guaranteed(entry, view)
         if why is not None:
             passes = view is None or view.mode != "bypass" or not _listed(self._cluster, view.app)

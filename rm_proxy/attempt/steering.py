@@ -93,6 +93,8 @@ class Steering:
         for entry in unplaced:
             if left <= 0:
                 break
+            if view is None and self._router.awaits_record(now_s):
+                continue
             if view is None or not _active(entry, view):
                 left -= 1
                 for reason in entry.cut_q(entry.q_wanted):

@@ -125,6 +125,7 @@ class Coordinator:
                 app=self.inventory.app,
                 active=lambda app: modes.mode(app) == "active",
                 room=self.inventory.room,
+                crowded=self.inventory.crowded,
                 more=lambda: state.wakeups.places_free(state.round_s) if state.wakeups.waiting else None,
                 failed=lambda why: state.effects.append(Faulted("", why)),
             )
@@ -196,6 +197,8 @@ class Coordinator:
         self.allowance, self.starved = self.prober.allowance, self.central.starved
         self.why_waits = self.prober.why
         self.portion: Callable[[str, int, float], Portion | None] = self.admissions.portion
+        self.admits_whole: Callable[[], bool] = lambda: self.admissions.settings is not None
+        self.crowded: Callable[[str], frozenset[str]] = self.admissions.crowded
         self.departed: Callable[[str], None] = self.admissions.departed
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s

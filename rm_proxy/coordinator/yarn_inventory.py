@@ -27,6 +27,8 @@ from rm_proxy.yarn.models import YarnNode, YarnQueue
 
 _NOTHING: Final = Resources()
 _NEW: Final = AppView("")
+MAX_CROWDED: Final = 500
+"""Hosts that an application is kept off at most while its core containers are asked for."""
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
 
@@ -205,6 +207,17 @@ class YarnInventory:
                 used_by = self._usage.used_g_by(path).get(user, _NOTHING)
                 limits[user_limit(path, user)] = limit - used_by + size
         return Room(capacity - used, limits)
+
+    def crowded(self, size: Resources) -> frozenset[str]:
+        """Return the hosts of the default partition without room for a container of this size.
+
+        None where no host has room, or too many are to be named.
+        """
+        free = self._state.free.by_node("", size)
+        nodes = [node for node in self._state.nodes.values() if not node.view.label]
+        if not free or len(nodes) - len(free) > MAX_CROWDED:
+            return frozenset()
+        return frozenset(node.view.host for node in nodes if node.id not in free)
 
     def charge(
         self, attempt_id: str, used_q: Resources, used_g: Resources = _NOTHING, over_q: Resources = _NOTHING

@@ -28,6 +28,8 @@ class App:
     """By container: G or Q, and its node."""
     wanted_g: dict[int, y.ResourceRequestProto] = field(default_factory=dict)
     """Guaranteed rows that the ResourceManager has not granted, by priority."""
+    blacklist: set[str] = field(default_factory=set)
+    """As the ResourceManager has it."""
     response_id: int = 0
     serial: int = 0
 
@@ -66,6 +68,8 @@ class App:
         attempt = self.attempt
         raw = request.SerializeToString()
         sent = y.AllocateRequestProto.FromString(attempt.exchange.on_allocate(raw, now_s) or raw)
+        self.blacklist |= set(sent.blacklist_request.blacklist_additions)
+        self.blacklist -= set(sent.blacklist_request.blacklist_removals)
         self.response_id += 1
         answer = y.AllocateResponseProto(response_id=self.response_id)
         for asked in sent.ask:

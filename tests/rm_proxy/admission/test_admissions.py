@@ -232,3 +232,38 @@ def test_the_rest_api_says_who_is_in_service_and_why_others_wait() -> None:
 def test_where_whole_applications_are_not_admitted_the_rest_api_says_so() -> None:
     info = admission_info(cluster({**ZOE, "admit": {"policy": "none"}}))
     assert (info.policy, info.applications) == ("none", [])
+
+
+def test_an_application_without_a_record_waits_for_it_and_is_admitted_then() -> None:
+    world = zoe()
+    one = App(world, 2)
+    assert one.beat(1, *wants(3, 4)) == (0, 0)
+    assert one.beat(2) == (0, 0)
+    app(world, 2, "core:10=3")
+    assert one.beat(3) == (3, 4)
+
+
+def test_an_application_whose_record_does_not_come_goes_guaranteed() -> None:
+    world = zoe()
+    one = App(world, 2)
+    assert one.beat(1, *wants(3, 4)) == (0, 0)
+    assert one.beat(12) == (7, 0)
+    plain = App(cluster({**ZOE, "admit": {"policy": "none"}}), 2)
+    assert plain.beat(1, *wants(3, 4)) == (7, 0)
+
+
+def test_core_is_kept_off_crowded_hosts_while_others_have_room() -> None:
+    world = cluster({**ZOE, "place": {"policy": "late"}, "admit": {"policy": "flexible"}})
+    one, two = app(world, 2, "core:10=1"), app(world, 3, "core:10=2")
+    one.beat(1, *wants(1, 20))
+    reported(world, 1, one)
+    busy = [number for number in (1, 2, 3) if sum(host == f"host{number}" for _, host in one.held.values()) == 8]
+    assert busy and len(busy) < 3
+    two.beat(2, *wants(2, 0), grant=False)
+    world.round(3)
+    two.beat(4, grant=False)
+    assert two.blacklist == {f"host{number}" for number in busy}
+    two.beat(5)
+    world.round(6)
+    two.beat(7)
+    assert two.blacklist == set(), "all of its core has come"
