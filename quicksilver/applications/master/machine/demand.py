@@ -8,8 +8,8 @@ from quicksilver.applications.master.machine.application_state import Applicatio
 from quicksilver.applications.master.machine.events import Allocated, Ask, Command, Grant, Release, ScaleTo, Stop
 from quicksilver.applications.master.machine.instances import CORE, ELASTIC, OVER, Instance, Phase, ServiceState
 
-CORE_FIRST_S: Final = 3.0
-"""After this time without all core containers, elastic ones are not asked for."""
+CORE_FIRST_S: Final = 10.0
+"""After this time with some containers and without all core ones, elastic ones are not asked for."""
 CORE_RECLAIM_S: Final = 20.0
 """After this time, the application stops elastic instances of its own, one at a time."""
 
@@ -89,8 +89,11 @@ class Demand:
     def reclaim(self, now_s: float) -> list[Command]:
         """Give elastic containers back while core instances lack theirs for long: held ones, then running ones."""
         services = self._app.services.values()
-        if not any(each.kind == CORE for service in services for each in service.lacking(now_s)):
-            self._core_lacks_s = None
+        lacks_core = any(each.kind == CORE for service in services for each in service.lacking(now_s))
+        if not (lacks_core and self._holds_any()):
+            self._core_lacks_s = (
+                None  # without any container it waits to be admitted: all that it wants stays asked for
+            )
             return []
         if self._core_lacks_s is None:
             self._core_lacks_s = now_s
@@ -105,6 +108,10 @@ class Demand:
         if commands or waited_s < CORE_RECLAIM_S or now_s - self._reclaimed_s < CORE_FIRST_S:
             return commands
         return self._reclaim_newest(now_s)
+
+    def _holds_any(self) -> bool:
+        services = self._app.services.values()
+        return any(each.grant is not None for service in services for each in service.instances.values())
 
     def _reclaim_newest(self, now_s: float) -> list[Command]:
         """Stop the elastic instance that started last; those of fixed nodes stay, as a core one may need others."""

@@ -83,6 +83,7 @@ def test_a_granted_container_waits_five_minutes_for_other_services() -> None:
         Machine(app(SERVER, WORKER), 0),
         (Registered(0), [Ask("server", 1), Ask("worker", 2)]),
         (Allocated((grant(2, 11),), 1), []),
+        (Tick(1), []),
         (Tick(1 + HOLD_S), [Ask("worker", 0)]),  # core first: the elastic one is not asked for while core lacks
         (Tick(2 + HOLD_S), [Release("c2"), Ask("worker", 1)]),
     )
@@ -180,11 +181,25 @@ def test_while_core_instances_lack_containers_elastic_ones_give_way() -> None:
         machine,
         (Registered(0), [Ask("first", 2), Ask("second", 1)]),
         (Allocated((grant(1),), 1), [Start("c1", "first", 0, "elastic")]),
-        (Tick(CORE_FIRST_S), [Ask("first", 0)]),
-        (CommandRuns("c1", 4), []),
-        (Tick(CORE_RECLAIM_S), [Stop("c1")]),
-        (Completed("c1", -105, "", 21), []),
-        (Allocated((grant(2, 11),), 22), [Start("c2", "second", 0, "core"), Ask("first", 2)]),
+        (Tick(1), []),
+        (Tick(1 + CORE_FIRST_S), [Ask("first", 0)]),
+        (CommandRuns("c1", 2 + CORE_FIRST_S), []),
+        (Tick(1 + CORE_RECLAIM_S), [Stop("c1")]),
+        (Completed("c1", -105, "", 22), []),
+        (Allocated((grant(2, 11),), 23), [Start("c2", "second", 0, "core"), Ask("first", 2)]),
+    )
+
+
+def test_while_it_waits_to_be_admitted_all_that_it_wants_stays_asked_for() -> None:
+    machine = Machine(app({"name": "first", "core": 1, "elastic": 2}, {"name": "second", "core": 1}), 0)
+    play(
+        machine,
+        (Registered(0), [Ask("first", 3), Ask("second", 1)]),
+        (Tick(1), []),
+        (Tick(600), []),
+        (Allocated((grant(1), grant(2)), 601), [Start("c1", "first", 0, "core"), Start("c2", "first", 1, "elastic")]),
+        (Tick(602), []),
+        (Tick(602 + CORE_FIRST_S), [Ask("first", 0)]),
     )
 
 
