@@ -90,11 +90,11 @@ class Demand:
         """Give elastic containers back while core instances lack theirs for long: held ones, then running ones."""
         services = self._app.services.values()
         lacks_core = any(each.kind == CORE for service in services for each in service.lacking(now_s))
-        if not (lacks_core and self._holds_any()):
-            self._core_lacks_s = (
-                None  # without any container it waits to be admitted: all that it wants stays asked for
-            )
+        if not lacks_core:
+            self._core_lacks_s = None
             return []
+        if self._core_lacks_s is None and not self._holds_any():
+            return []  # it waits to be admitted: all that it wants stays asked for
         if self._core_lacks_s is None:
             self._core_lacks_s = now_s
         waited_s = now_s - self._core_lacks_s
