@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages docs
 
 setup:
 	@scripts/setup run
@@ -87,6 +87,15 @@ bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or 
 
 bench-moves: setup ## how soon a task starts elsewhere once its place was stolen or corrected
 	@$(PYTHON) -m quicksilver.bench.moves $(ARGS)
+
+bench-zoe: setup ## Zoe's applications on ten emulated servers: flexible against rigid admission and stock YARN
+	@$(PYTHON) -m quicksilver.bench.zoe $(ARGS)
+
+bench-zoe-figure1: setup ## Figure 1 of Zoe's paper, live on a local cluster of ten units
+	@$(PYTHON) -m quicksilver.bench.zoe.figure1 $(ARGS)
+
+bench-zoe-spark: setup-spark ## four unmodified PySpark applications that start together, on stock YARN and admitted whole
+	@$(PYTHON) -m quicksilver.bench.zoe.spark $(ARGS)
 
 bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)

@@ -13,7 +13,12 @@ from deploy.packages.wheels import PYTHONS, BuildError
 HERE: Final = Path(__file__).parent
 PREFIX: Final = Path("opt/quicksilver")
 PROGRAMS: Final = ("bin/quicksilver", "libexec/compile")
-_UNITS: Final = ("quicksilver-proxy.service", "quicksilver-sidecar.service", "quicksilver-tracker.service")
+_UNITS: Final = (
+    "quicksilver-app-server.service",
+    "quicksilver-proxy.service",
+    "quicksilver-sidecar.service",
+    "quicksilver-tracker.service",
+)
 
 
 def fill(file: Path, values: dict[str, str]) -> str:

@@ -33,7 +33,7 @@ from policies.order.fifo import POLICY as FIFO
 from dataclasses import replace
 POLICY = replace(FIFO, name="by_moon")
 """
-UNITS: Final = ("proxy", "sidecar", "tracker")
+UNITS: Final = ("app-server", "proxy", "sidecar", "tracker")
 
 
 @pytest.fixture(scope="module")
