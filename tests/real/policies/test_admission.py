@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -11,12 +12,14 @@ from typing import Any
 import pytest
 import requests
 
+from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.bench.las.modes import EXTRA
 from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch, application_of
 from tests.real.conftest import NODES, VCORES
@@ -58,6 +61,30 @@ async def app(
     """Run an application whose tags say what its core is."""
     async with job(cluster, name, queue=queue, make=make, tags=(f"core:{CORE}={core}", *tags)) as made:
         yield made
+
+
+class Returning(Job):
+    """Goes on after its connection broke: it dials again, and registers and asks anew where it is asked to."""
+
+    async def beat(self) -> None:
+        while True:
+            try:
+                await super().beat()
+            except OSError:
+                await self._dial()
+            except RemoteCallError as error:
+                assert "ApplicationMasterNotRegistered" in error.exception_class, error
+                await self._am.register()
+                self._told.clear()
+
+    async def _dial(self) -> None:
+        response_id = self._am.response_id
+        await self._am.close()
+        await asyncio.sleep(0.3)
+        AmClient.__init__(self._am, *self._am._address, self._am.token)
+        self._am.response_id = response_id
+        with contextlib.suppress(OSError, HadoopRpcError):
+            await self._am.connect()
 
 
 def admission(stack: LocalDaemons) -> dict[str, dict[str, Any]]:
@@ -192,14 +219,18 @@ def test_a_core_has_room_at_once_as_elastic_containers_end_where_memory_is_short
 
 def test_a_killed_proxy_has_the_same_applications_in_service_afterwards(three_nodes: Cluster) -> None:
     async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task]]:
-        async with app(three_nodes, "waiting", core=5) as waiting:
-            async with app(three_nodes, "serving", core=2) as serving:
-                early = serving.ask(2, 14.0, priority=CORE) + serving.ask(8, 6.0, priority=ELASTIC)
+        async with app(three_nodes, "waiting", core=5, make=Returning) as waiting:
+            async with app(three_nodes, "serving", core=2, make=Returning) as serving:
+                early = serving.ask(2, 40.0, priority=CORE)
+                await until(lambda: held(stack, "serving") == (2, 0), "its core")
+                early += serving.ask(8, 8.0, priority=ELASTIC)
                 await until(lambda: held(stack, "serving") == (2, 4), "two core and four elastic ones")
                 late = waiting.ask(5, 0.5, priority=CORE)
                 await until(lambda: "waiting" in admission(stack), "the second one's demand")
                 began_s, pid = time.monotonic(), stack.kill("proxy")
-                await until(lambda: stack.pid("proxy") not in (None, pid) and len(admission(stack)) == 2, "both again")
+                await until(
+                    lambda: stack.pid("proxy") not in (None, pid) and len(admission(stack)) == 2, "both again", 40
+                )
                 print(f"both are known {time.monotonic() - began_s:.1f} s after the SIGKILL")
                 await asyncio.sleep(WAIT_S)
                 found = admission(stack)
@@ -273,8 +304,10 @@ def test_elastic_containers_that_do_nothing_are_given_back(three_nodes: Cluster)
 
     async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task], list[Task]]:
         async with app(three_nodes, "idle", 1) as idle, app(three_nodes, "busy", 1, make=Burning) as busy:
-            core, asleep = idle.ask(1, 14.0, priority=CORE), idle.ask(2, 10.0, priority=ELASTIC)
-            computing = busy.ask(1, 12.0, priority=CORE) + busy.ask(2, 10.0, priority=ELASTIC)
+            core, computing = idle.ask(1, 20.0, priority=CORE), busy.ask(1, 18.0, priority=CORE)
+            await until(lambda: (held(stack, "idle"), held(stack, "busy")) == ((1, 0), (1, 0)), "both cores")
+            asleep = idle.ask(2, 10.0, priority=ELASTIC)
+            computing += busy.ask(2, 10.0, priority=ELASTIC)
             await until(lambda: (held(stack, "idle"), held(stack, "busy")) == ((1, 2), (1, 2)), "all of them")
             await until(lambda: sum(PREEMPTED in task.exits for task in asleep) == 2, "both are given back", 20)
             await asyncio.sleep(WAIT_S)
