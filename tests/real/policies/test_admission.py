@@ -141,9 +141,11 @@ def test_the_second_application_has_none_of_its_core_until_the_first_ends(three_
     async def run(stack: LocalDaemons) -> dict[str, list[Task]]:
         async with app(three_nodes, "second", core=5) as second:
             async with app(three_nodes, "first", core=2) as first:
-                core, elastic = first.ask(2, 8.0, priority=CORE), first.ask(room, 2.0, priority=ELASTIC)
+                core = first.ask(2, 12.0, priority=CORE)
+                await until(lambda: held(stack, "first") == (2, 0), "its core")
+                elastic = first.ask(room, 2.0, priority=ELASTIC)
                 await until(lambda: held(stack, "first") == (2, room - 2), "two core and four elastic ones")
-                late = second.ask(5, 0.5, priority=CORE) + second.ask(2, 0.5, priority=ELASTIC)
+                late = second.ask(5, 0.5, priority=CORE)
                 await until(lambda: "second" in admission(stack), "the second one's demand")
                 await asyncio.sleep(WAIT_S)
                 waiting = admission(stack)["second"]
