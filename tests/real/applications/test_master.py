@@ -216,7 +216,9 @@ def test_it_goes_on_after_a_restart_of_the_resource_manager(submit: Submit, clus
     app = submit({"name": "patient", "services": [SERVER, WORKER]})
     before = [each["container_id"] for each in app.wait_ready("worker", 4)]
     cluster.restart("resourcemanager")
-    app.wait("registered again", lambda: any("registered again" in each["text"] for each in app.state().get("events", [])))
+    app.wait(
+        "registered again", lambda: any("registered again" in each["text"] for each in app.state().get("events", []))
+    )
     with app.api() as api:
         api.scale("worker", 2)
         app.wait("fewer", lambda: len(app.instances("worker", "ready")) == 3)
