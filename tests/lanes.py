@@ -25,7 +25,11 @@ LANES: Final = (
         "tests/real/packages/test_clean_roots.py",
         "tests/real/packages/test_shared_site.py",
         "tests/real/packages/test_systemd.py",
+        "tests/real/applications/test_secure.py",
         "tests/real/test_cluster.py",  # from here on: hadoop_cluster
+        "tests/real/applications/test_commands.py",
+        "tests/real/applications/test_examples.py",
+        "tests/real/ui/test_app_server.py",
         "tests/real/test_workloads.py",
         "tests/real/ui/test_jobs_pages.py",
         "tests/real/test_bypass.py",
@@ -46,7 +50,10 @@ LANES: Final = (
         "tests/real/bench/test_las.py",
         "tests/real/bench/test_las_quicksilver.py",
         "tests/real/bench/test_policies.py",
+        "tests/real/applications/test_master.py",
+        "tests/real/applications/test_master_proxy.py",
         "tests/real/test_policies.py",  # three_nodes
+        "tests/real/policies/test_admission.py",
         "tests/real/policies/test_short_jobs.py",
         "tests/real/policies/test_orders_and_quotas.py",
         "tests/real/policies/test_probes.py",
