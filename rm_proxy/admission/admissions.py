@@ -101,7 +101,8 @@ class Admissions:
         demand = demand_of(known.attempt)
         at = demand.get(priority)
         left = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
-        elastic = 0 if now_s < known.idle_until_s else max(0, left)
+        known.complete = known.complete or not known.need.lacks(demand)
+        elastic = max(0, left) if known.complete and now_s >= known.idle_until_s else 0
         return Portion(True, known.need.left(demand, priority), elastic)
 
     def crowded(self, app_id: str) -> frozenset[str]:

@@ -88,6 +88,10 @@ class CoreNeed:
             return max(0, self.count - sum(one.guaranteed for one in demand.values()))
         return max(0, self.by_priority.get(priority, 0) - at.guaranteed)
 
+    def lacks(self, demand: Demand) -> bool:
+        """Return whether core containers are wanted that did not come yet."""
+        return any(at.asked_g or min(at.waiting, self.left(demand, priority)) for priority, at in demand.items())
+
     def split(
         self, demand: Demand, sizes: Mapping[int, Resources]
     ) -> tuple[tuple[Containers, ...], tuple[Containers, ...]]:

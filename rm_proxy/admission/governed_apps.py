@@ -37,6 +37,9 @@ class GovernedApp:
     """Since when it is in service and lacks core containers; None while it lacks none."""
     short_since_s: float | None = None
     """Since when it has fewer elastic containers than its share, and wants more; None while it does not."""
+    complete: bool = False
+    """Whether it had all of its core once: before that it gets no elastic containers, which would take the places at
+    which the ResourceManager, that does not see them, starts the core."""
     crowded: frozenset[str] = frozenset()
     """Hosts without room for the core containers that it asked for, while others have room."""
     idle_until_s: float = -inf

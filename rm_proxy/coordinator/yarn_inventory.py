@@ -254,12 +254,10 @@ class YarnInventory:
 def _capacity(node: Node) -> Resources:
     """Return what a node offers to admitted applications: nothing off the default partition, or while it is down.
 
-    The ResourceManager may plan with more vcores than there are, since containers share them.
+    Vcores as the ResourceManager counts them: it grants the core by these, even where a node has fewer cores.
     """
     yarn, view = node.yarn, node.view
     if yarn is None or not yarn.running or yarn.label:
         return _NOTHING
-    if not view.usable:
-        return yarn.capacity
-    own = view.capacity
-    return Resources(min(own.memory_mb, yarn.capacity.memory_mb), min(own.vcores, yarn.capacity.vcores))
+    memory_mb = yarn.capacity.memory_mb
+    return Resources(min(view.capacity.memory_mb, memory_mb) if view.usable else memory_mb, yarn.capacity.vcores)

@@ -59,10 +59,22 @@ class App:
         ended: Sequence[tuple[int, int]] = (),
         grant: bool = True,
     ) -> tuple[int, int]:
-        """Exchange one heartbeat; returns how many G and Q the application got.
+        """Exchange a heartbeat, and the next one if guaranteed containers came; returns how many G and Q came.
 
         grant: whether the ResourceManager grants the guaranteed ones that it was asked for.
         """
+        g, q = self._exchange(now_s, rows, release, ended, grant)
+        more_g, more_q = self._exchange(now_s, (), (), (), grant) if g else (0, 0)
+        return g + more_g, q + more_q
+
+    def _exchange(
+        self,
+        now_s: float,
+        rows: Sequence[y.ResourceRequestProto],
+        release: Sequence[int],
+        ended: Sequence[tuple[int, int]],
+        grant: bool,
+    ) -> tuple[int, int]:
         request = y.AllocateRequestProto(ask=rows, response_id=self.response_id)
         request.release.extend(self.proto(number) for number in release)
         attempt = self.attempt

@@ -267,3 +267,17 @@ def test_core_is_kept_off_crowded_hosts_while_others_have_room() -> None:
     world.round(6)
     two.beat(7)
     assert two.blacklist == set(), "all of its core has come"
+
+
+def test_elastic_containers_come_after_the_core_has_come() -> None:
+    world = zoe()
+    one = app(world, 2, "core:10=3")
+    assert one.beat(1, *wants(3, 4), grant=False) == (0, 0)
+    assert one.beat(2, grant=False) == (0, 0)
+    assert one.beat(3) == (3, 4)
+    (core,) = {number for number, (kind, _) in one.held.items() if kind == "G" and number == 1}
+    one.beat(4, row("*", 2, 11), ended=[(core, -100)])
+    world.round(5)
+    assert one.beat(5, row("*", 1, 10), row("*", 2, 11), grant=False) == (0, 2), (
+        "once complete, a lost one is no reason"
+    )
