@@ -3,8 +3,8 @@
 The workload is the same for both systems. Two nodes have room for eight containers of 768 MB: four masters and four
 executors. Four teams have a YARN queue of 25 % each, which may grow to 100 %, and submit one application each at the
 same time, in cluster mode, with dynamic allocation: `minExecutors` is 3, so that two applications do not fit beside
-each other, and `maxExecutors` is 4, the whole cluster. An application begins when it has its 3 executors, or after
-120 s (`minRegisteredResourcesRatio` 1, `maxRegisteredResourcesWaitingTime`), and has 48 tasks of 10 s of sleep. An
+each other, and `maxExecutors` is 4, the whole cluster. An application begins when it has 80 % of its first
+executors, or after 30 s (Spark's own settings on YARN), and has 48 tasks of 10 s of sleep. An
 earlier application holds the room of the executors until all four masters have registered, so that nothing depends on
 whose Java starts first.
 
@@ -47,6 +47,11 @@ _NODES, _CONTAINERS_OF_A_NODE, _CONTAINER_MB = 2, 4, 768
 _LEAST_EXECUTORS, _MOST_EXECUTORS = 3, 4
 _VCORES: Final = 16
 """Of a node, for YARN and for its sidecar: memory alone limits."""
+_SPARKS_OWN: Final = (
+    "spark.scheduler.minRegisteredResourcesRatio",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime",
+)
+"""Left as Spark has them: 0.8 and 30 s."""
 _YARN_SITE: Final = {"yarn.nodemanager.pmem-check-enabled": "false", "yarn.log-aggregation-enable": "false"}
 _SCHEDULER: Final = {"yarn.scheduler.capacity.maximum-am-resource-percent": "1"}
 _POLL_S: Final = 1.0
@@ -138,6 +143,8 @@ def settings(cluster: Cluster, installation: Installation, queue: str) -> dict[s
     """Return an application's configuration: that of Spark on the local cluster, with dynamic allocation."""
     base = spark.settings(cluster, installation, _LEAST_EXECUTORS)
     del base["spark.executor.instances"]
+    for name in _SPARKS_OWN:
+        del base[name]
     return base | {
         "spark.yarn.queue": queue,
         "spark.yarn.stagingDir": f"file://{cluster.spec.files / 'staging'}",
