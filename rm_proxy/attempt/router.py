@@ -79,7 +79,7 @@ class Router:
         self._records = DecisionRecorder(self.app_id, cluster, emit)
         self._reroute: Reroute | None = None
         self._view: RequestView | None = None
-        self._unrecorded_s: float | None = None
+        self.unrecorded_s: float | None = None
         """Since when containers wait for the application's record; None while none does."""
         self._charged: tuple[AppView | None, Resources, Resources, Resources] | None = None
         """The last use charged to the coordinator, and the application's record at that time."""
@@ -105,16 +105,6 @@ class Router:
         """Hosts that are kept for short jobs, where this one is long."""
         app = self._cluster.app(self.app_id)
         return app.kept_off if app is not None else frozenset()
-
-    @property
-    def off_for_g(self) -> frozenset[str]:
-        """Hosts on which the ResourceManager is to start no guaranteed container of it now."""
-        crowded = self._cluster.crowded(self.app_id)
-        return self.kept_off | crowded if crowded else self.kept_off
-
-    def awaits_record(self, now_s: float) -> bool:
-        """Return whether containers wait for the application's record, and may wait still."""
-        return self._unrecorded_s is not None and now_s - self._unrecorded_s <= RECORD_WAIT_S
 
     @property
     def excluded(self) -> frozenset[str]:
@@ -197,8 +187,8 @@ class Router:
         answered: whether an answer came since the last request.
         """
         left = MAX_ROUTED
-        if self._unrecorded_s is not None and self._cluster.app(self.app_id) is not None:
-            self._unrecorded_s = None
+        if self.unrecorded_s is not None and self._cluster.app(self.app_id) is not None:
+            self.unrecorded_s = None
             self.reconsider(routes=True)
         earlier, self.undecided = self.undecided, {}
         for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
@@ -249,7 +239,7 @@ class Router:
         if view is None and self._cluster.admits_whole():
             for reason in wanted:
                 entry.add_q(replace(reason, text=NOT_KNOWN, tries=0))
-                self._unrecorded_s = self._unrecorded_s or reason.asked_s
+                self.unrecorded_s = self.unrecorded_s or reason.asked_s
             return True
         why = self._always_guaranteed(entry, view)
         if why is not None:

@@ -21,7 +21,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.request_view import RequestView
-from rm_proxy.attempt.router import Router, label_of, stays_q
+from rm_proxy.attempt.router import RECORD_WAIT_S, Router, label_of, stays_q
 from rm_proxy.dispatch.central_queue import UNLIMITED
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
@@ -93,7 +93,8 @@ class Steering:
         for entry in unplaced:
             if left <= 0:
                 break
-            if view is None and self._router.awaits_record(now_s):
+            since_s = self._router.unrecorded_s
+            if view is None and since_s is not None and now_s - since_s <= RECORD_WAIT_S:
                 continue
             if view is None or not _active(entry, view):
                 left -= 1

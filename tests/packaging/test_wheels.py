@@ -104,7 +104,8 @@ def node(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
 
 def modules(wheel: Path) -> list[str]:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")]
-    alembic = ("rm_proxy/store/migrations/env.py", "rm_proxy/store/migrations/versions/0")
+    stores = ("rm_proxy/store", "quicksilver/applications/server/store")
+    alembic = tuple(f"{store}/migrations/{part}" for store in stores for part in ("env.py", "versions/0"))
     return [
         name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
         for name in names

@@ -125,4 +125,4 @@ def test_the_systemd_units_agree_on_program_and_settings() -> None:
     }
     settings = [re.findall(r"^Environment=QUICKSILVER_CONFIG=(.*)$", unit, re.M) for unit in units]
     assert programs == {"/opt/quicksilver/bin/quicksilver"}
-    assert settings == [["/etc/quicksilver/quicksilver.yaml"]] * 3
+    assert settings == [["/etc/quicksilver/quicksilver.yaml"]] * 4

@@ -89,7 +89,7 @@ def test_a_heading_in_a_block_of_code_is_none() -> None:
 def test_the_manual_page_has_every_command_and_no_warning(tmp_path: Path) -> None:
     text = call("man").output
     for name in COMMANDS:
-        assert f'.SS "quicksilver {name}' in text, name
+        assert f'.SS "quicksilver {escaped(name)}' in text, name
     assert '.SS "quicksilver policy what\\-if' in text and '.SH "EXIT STATUS"' in text
     assert text.count("\\-\\-token\\-file FILE") == 1, "the options of the connection stand once"
     groff = shutil.which("groff")

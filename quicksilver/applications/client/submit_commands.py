@@ -100,7 +100,7 @@ async def watched(session: Session, application_id: str, records: Records, timeo
 @json_option
 @on_cluster
 def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool, **given: Any) -> None:
-    """Submit the applications of FILE... and print the id of each one once the scheduler has accepted it.
+    """Submit the applications of each FILE and print the id of each one once the scheduler has accepted it.
 
     Of several, each has a line of its own as it comes; a refusal goes to stderr with its reason, and the exit code is 1
     then. With --json each line is an object.
