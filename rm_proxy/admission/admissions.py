@@ -44,8 +44,8 @@ class World:
     """Returns the room; given what admitted applications hold as guaranteed, by YARN queue, and by queue and user."""
     crowded: Callable[[Resources], frozenset[str]]
     """Returns the hosts without room for a container of this size; none where no host has room."""
-    more: Callable[[], None]
-    """Called when an application may have more than before: its master may be waiting for the answer."""
+    more: Callable[[str, float], None]
+    """Called with an attempt whose application may have more than before, and the time: its call may be waiting."""
     failed: Callable[[str], None]
     """Called with the fault of a policy."""
 
@@ -61,6 +61,8 @@ class Admissions:
         self._next_s = 0.0
         """When a request may cause the next decision."""
         self._departed = False
+        self._now_s = 0.0
+        """Time of the last decision, or question."""
         self._room = Room(Resources())
 
     @property
@@ -91,6 +93,7 @@ class Admissions:
         app = self._world.app(app_of_attempt(attempt_id))
         if app is None or not self.governs(app):
             return None
+        self._now_s = now_s
         if (self._stale or app.id not in self.apps) and now_s >= self._next_s:
             self.decide(now_s)
         known = self.apps.get(app.id)
@@ -114,6 +117,8 @@ class Admissions:
         """Note that an attempt of an application is over."""
         if app_id in self.apps:
             self._stale = True
+            if len(self.apps) <= FEW:
+                self.decide(self._now_s)
 
     def clear(self) -> None:
         """Forget all: another proxy decides now."""
@@ -122,7 +127,7 @@ class Admissions:
 
     def decide(self, now_s: float) -> None:
         """Have the policy decide anew."""
-        self._stale = False
+        self._stale, self._now_s = False, now_s
         settings = self.settings
         if settings is None:
             self.apps.clear()
@@ -201,7 +206,6 @@ class Admissions:
         return f"{late[0].app.id} is in service and waits for its core containers"
 
     def _note(self, shares: Mapping[str, Mapping[int, int]], waits: Mapping[str, str], now_s: float) -> None:
-        more = False
         for app_id, known in self.apps.items():
             share = shares.get(app_id)
             if share is None and known.entered_s is None:
@@ -209,16 +213,17 @@ class Admissions:
                 continue
             if share is None:
                 continue  # a policy that leaves out one in service changes nothing
-            if known.entered_s is None:
-                known.entered_s, known.why, more = now_s, "", True
-            more = more or any(count > known.shares.get(priority, 0) for priority, count in share.items())
+            enters = known.entered_s is None
+            if enters:
+                known.entered_s, known.why = now_s, ""
+            more = any(count > known.shares.get(priority, 0) for priority, count in share.items())
             known.shares = share
+            if enters or more:
+                self._world.more(known.attempt.id, now_s)
         for known in self.apps.values():
             asked = [at.size for at in known.demand.values() if at.asked_g]
             largest = max(asked, key=lambda size: (size.memory_mb, size.vcores), default=None)
             known.crowded = self._world.crowded(largest) if largest is not None else _NOWHERE
-        if more:
-            self._world.more()
 
 
 def _new(settings: AppAdmission, app: AppView, attempt: Attempt, demand: Demand, now_s: float) -> GovernedApp:

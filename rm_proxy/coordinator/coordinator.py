@@ -126,7 +126,7 @@ class Coordinator:
                 active=lambda app: modes.mode(app) == "active",
                 room=self.inventory.room,
                 crowded=self.inventory.crowded,
-                more=lambda: state.wakeups.places_free(state.round_s) if state.wakeups.waiting else None,
+                more=state.wakeups.granted,
                 failed=lambda why: state.effects.append(Faulted("", why)),
             )
         )

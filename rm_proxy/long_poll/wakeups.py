@@ -69,6 +69,13 @@ class Wakeups:
             if left <= 0:
                 return
 
+    def granted(self, attempt_id: str, now_s: float) -> None:
+        """Handle that an application may have more containers than before: it asks for them."""
+        waiter = self.waiting.get(attempt_id)
+        if waiter is not None and waiter.has_unplaced:
+            waiter.long_poll.to_send(now_s)
+            self._due[attempt_id] = None
+
     def round(self, now_s: float, changed: bool = False) -> None:
         """Have those called for that have something to send; changed: all, since settings or modes changed."""
         for attempt_id, waiter in self.waiting.items():
