@@ -31,6 +31,8 @@ from quicksilver.common.web.pages import Pages
 from rm_proxy.ui.site import SITE as DASHBOARD
 from tests.paths import DOCS, ROOT
 
+pytestmark = pytest.mark.packages
+
 _LOADED: Final = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|href)=\"?([^\s\">]+)")
 """Of a page: what a browser loads by itself. `canonical` links and the like do not occur."""
 
@@ -131,6 +133,7 @@ def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
         driver.quit()
 
 
+@pytest.mark.browser
 def test_a_browser_finds_a_page_and_asks_nobody_else(site: Path, tmp_path: Path) -> None:
     """A real Chromium opens a page with drawings, searches, and requests nothing but from this server."""
     with served(site) as base, chromium(tmp_path) as driver:

@@ -64,11 +64,13 @@ def exposed() -> set[str]:
     return {f"{family.name}{end}" for family in families for end in ends.get(family.type, ("",))}
 
 
+@pytest.mark.daemon
 def test_promtool_takes_the_configuration_and_the_rules() -> None:
     assert "rule files found" in promtool("check", "config", "prometheus.yml")
     promtool("check", "rules", *(str(file) for file in RULES))
 
 
+@pytest.mark.daemon
 def test_each_alert_fires_where_it_should_and_none_on_a_healthy_cluster() -> None:
     tested = (PROMETHEUS / "tests" / "quicksilver_test.yml").read_text()
     alerts = [rule["alert"] for rule in rules() if "alert" in rule]
@@ -76,6 +78,7 @@ def test_each_alert_fires_where_it_should_and_none_on_a_healthy_cluster() -> Non
     assert "SUCCESS" in promtool("test", "rules", "quicksilver_test.yml", folder=PROMETHEUS / "tests")
 
 
+@pytest.mark.daemon
 def test_a_wrong_rule_is_found(tmp_path: Path) -> None:
     (tmp_path / "rules.yml").write_text("groups: [{name: x, rules: [{alert: A, expr: 'sum('}]}]\n")
     with pytest.raises(AssertionError, match="parse error"):

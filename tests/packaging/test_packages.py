@@ -24,7 +24,7 @@ from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
 from tests.quicksilver.simulator.queues import write_trace
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [pytest.mark.packages, pytest.mark.timeout(1800)]
 MACHINE: Final = platform.machine()
 VERSION: Final = version_of(ROOT)
 NAME: Final = f"yarn-quicksilver-{VERSION}"

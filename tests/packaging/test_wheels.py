@@ -24,6 +24,8 @@ OTHERS: Final = ("PYTHON", "QUICKSILVER", "HADOOP")
 """Prefixes of variables that would change what the programs see."""
 IMPORT_ALL: Final = """
 import importlib, json, sys
+
+pytestmark = pytest.mark.packages
 failed, strange = {}, []
 for name in json.load(sys.stdin):
     try:

@@ -14,7 +14,7 @@ from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, S
 from tests.quicksilver.bench.page.test_mercury_page import mercury_result
 from tests.quicksilver.report.browser import MISSING, Browser, browser
 
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 _ROWS = "return [...document.querySelectorAll('.table tbody tr')].map(row => row.cells[0].textContent)"
 _BRIGHTNESS = """

@@ -123,6 +123,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, 
 SWIM = DATA / "swim/fb2009-24x1h-0.tsv"
 
 
+@pytest.mark.browser
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
 def test_three_systems_on_a_table_of_facebooks_jobs_in_a_browser(
     opened: tuple[Browser, Path], monkeypatch: pytest.MonkeyPatch

@@ -180,6 +180,7 @@ def test_pages_of_other_sites_change_nothing(client: TestClient, headers: dict[s
     assert status != 403 or answer.json()["error"]["code"] == "other-origin"
 
 
+@pytest.mark.browser
 def test_log_in_with_a_browser(browser: Browser, guarded: SmallProxy) -> None:
     with serving(guarded.app()) as url:
         browser.open(f"{url}/ui/nodes")
@@ -194,6 +195,7 @@ def test_log_in_with_a_browser(browser: Browser, guarded: SmallProxy) -> None:
     browser.console()
 
 
+@pytest.mark.browser
 def test_the_switch_of_colours_stays(browser: Browser, proxy: SmallProxy) -> None:
     back = "return getComputedStyle(document.body).backgroundColor"
     with serving(proxy.app()) as url:

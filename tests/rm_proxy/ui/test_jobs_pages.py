@@ -18,6 +18,8 @@ from tests.rm_proxy.ui.serving import serving
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
 from tests.rm_proxy.yarn_messages import cid
 
+pytestmark = pytest.mark.browser
+
 
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallProxy]:

@@ -19,6 +19,8 @@ from tests.rm_proxy.ui.serving import serving
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
 from tests.rm_proxy.yarn_messages import node_id
 
+pytestmark = pytest.mark.browser
+
 Served = tuple[SmallProxy, str]
 NODE = f"nodes/{quote(node_id(1), safe='')}"
 PAGES = (("", "cluster"), ("nodes", "nodes"), (NODE, "node"), ("health", "health"))

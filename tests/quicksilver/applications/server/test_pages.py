@@ -25,6 +25,8 @@ from tests.quicksilver.applications.server.small_server import (
 )
 from tests.rm_proxy.ui.chromium import Browser, inspect_page
 
+pytestmark = pytest.mark.browser
+
 ANN, ROOT, READER = "a" * 40, "r" * 40, "v" * 40
 
 
