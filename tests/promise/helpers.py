@@ -1,0 +1,124 @@
+"""What the modules with real jobs share: daemons for a with block, jobs that wait for a file, what is left."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import requests
+
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.siteconf import read_site
+from quicksilver.cluster.spec import NodeAddresses
+from quicksilver.workloads.faults import checks
+from quicksilver.workloads.mapreduce import JobOptions, make_text
+from quicksilver.workloads.rest import get_text
+from tests.promise.conftest import daemons
+
+T = TypeVar("T")
+TEXT: Final = make_text(400)
+WITHIN_S: Final = 180.0
+"""What must come may take this long where three clusters share two cores."""
+_POLL_S: Final = 0.2
+_PLAIN: Final[Mapping[str, str]] = {
+    "mapreduce.map.speculative": "false",  # a slow attempt beside a second one would be killed
+    "mapreduce.reduce.speculative": "false",
+    "mapreduce.job.reduce.slowstart.completedmaps": "1",
+    "mapreduce.map.memory.mb": "512",
+}
+
+
+def options(**properties: str) -> JobOptions:
+    """Return what jobs are submitted with; properties: further ones, with `_` for the dots of their names."""
+    return JobOptions(properties={**_PLAIN, **{name.replace("_", "."): value for name, value in properties.items()}})
+
+
+def behind(cluster: Cluster, kind: str, gate: Path) -> dict[str, str]:
+    """Return the property by which the JVMs of a job's tasks (`map` or `reduce`) begin once a file is there.
+
+    A shell starts each JVM: it waits before, in a container that runs.
+    """
+    name = f"mapreduce.{kind}.java.opts"
+    before = read_site(cluster.conf_dir / "mapred-site.xml")[name]
+    return {name: f"{before} -Dgate=$(until [ -e {gate} ]; do sleep 0.3; done)"}
+
+
+def until(what: str, found: Callable[[], T], within_s: float = WITHIN_S, seen: Callable[[], object] | None = None) -> T:
+    """Return the first true answer of `found`; an HTTP error counts as none. Raises AssertionError after `within_s`.
+
+    what: that which must come; seen: what there is instead, by default the last answer.
+    """
+    end_s = time.monotonic() + within_s
+    last: object = None
+    while True:
+        try:
+            if answer := found():
+                return answer
+            last = answer
+        except requests.RequestException as error:
+            last = error
+        if time.monotonic() > end_s:
+            raise AssertionError(f"{what}: not within {within_s:g} s; instead: {seen() if seen else last}")
+        time.sleep(_POLL_S)
+
+
+def group(name: str) -> str:
+    """Return the control group of the daemons of that name, as `daemons` makes it."""
+    return f"quicksilver-{name}-{os.getpid()}"
+
+
+@contextmanager
+def running(cluster: Cluster, policies: Mapping[str, Any], name: str) -> Iterator[LocalDaemons]:
+    """Run proxy and sidecars for the time of a with block; at its end nothing may be left, and no log has an error.
+
+    A cluster that a test has turned plain is turned back before.
+    """
+    if not cluster.spec.overlay:
+        cluster.restart_yarn(overlay=True)
+    stack = daemons(cluster, policies, name)
+    stack.start()
+    try:
+        yield stack
+        nothing_left(cluster, stack, name)
+    finally:
+        stack.stop()
+    no_traceback(stack)
+
+
+def nothing_left(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
+    """Check that YARN, proxy, sidecars and control groups hold nothing, and that nothing was started twice."""
+    left = checks.leftovers(cluster, stack, groups=group(name))
+    assert not left, "\n".join(left)
+    assert checks.launched_twice(checks.node_logs(cluster)) == []
+
+
+def no_traceback(stack: LocalDaemons) -> None:
+    """Check the logs of proxy and sidecars."""
+    for log in sorted(stack.folder.glob("*.log")):
+        assert "Traceback" not in log.read_text(errors="replace"), log
+
+
+def at_node(stack: LocalDaemons, node: NodeAddresses) -> list[dict[str, Any]]:
+    """Return the containers of a node's sidecar. Raises requests.RequestException."""
+    found: list[dict[str, Any]] = requests.get(f"{stack.sidecar_rest(node).url}/v1/containers", timeout=30).json()
+    return found
+
+
+def by_state(stack: LocalDaemons, app: str = "") -> dict[str, set[str]]:
+    """Return the queueable containers at all sidecars by state; app: those of this application only."""
+    found: dict[str, set[str]] = {}
+    for node in stack.cluster.spec.node_addresses:
+        for row in at_node(stack, node):
+            if row["kind"] == "Q" and app in ("", row["app_id"]):
+                found.setdefault(row["state"], set()).add(row["container_id"])
+    return found
+
+
+def logged(cluster: Cluster, container: str, log: str) -> str:
+    """Return a log of a finished container, by the JobHistoryServer. Raises requests.RequestException."""
+    return get_text(f"{cluster.spec.jobhistory_web.url}/ws/v1/history/containerlogs/{container}/{log}")
