@@ -24,7 +24,7 @@ from tests.paths import ROOT
 
 KEY = "secret"
 PEERS = {"services": {"server": [{"index": 0, "host": "far", "ports": {"web-ui": 8080}, "ready": True}]}}
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Master:
@@ -32,7 +32,7 @@ class Master:
 
     def __init__(self) -> None:
         self.messages: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
-        self.status = 200
+        self.status, self.refusals = 200, 0
         master = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -41,6 +41,8 @@ class Master:
                 assert signed(KEY, self.path, body, self.headers[SIGNATURE])
                 if master.status == 200:
                     master.messages.put((self.path.rpartition("/")[2], json.loads(body)))
+                else:
+                    master.refusals += 1
                 self.send_response(master.status)
                 self.end_headers()
                 self.wfile.write(json.dumps({"peers": PEERS}).encode())
@@ -112,7 +114,7 @@ class Launched:
     def put(self, port: int, path: str, body: dict[str, Any], key: str = KEY) -> tuple[int, dict[str, Any]]:
         """Send what a master sends; return the status and the answer."""
         data = json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("PUT", path, data, {SIGNATURE: sign(key, path, data)})
         answer = connection.getresponse()
         raw = answer.read()
@@ -224,7 +226,10 @@ def test_it_waits_for_a_master_before_it_starts_the_command(
     master.status = 503
     launched = Launched(tmp_path, master, "echo started")
     started.append(launched)
-    time.sleep(1.5)
+    deadline = time.monotonic() + WAIT_S
+    while master.refusals < 2:
+        assert time.monotonic() < deadline, f"it tried {master.refusals} times"
+        time.sleep(0.02)
     assert launched.output() == ""
     master.status = 200
     master.next("ports")
