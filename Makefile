@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs
 
 setup:
 	@scripts/setup run
@@ -11,29 +11,32 @@ setup:
 setup-test:
 	@scripts/setup test
 
+setup-test-all: setup-spark
+	@scripts/setup test-all
+
 demo: setup ## short jobs beside a long one, on plain YARN and through quicksilver, with a picture
 	@$(PYTHON) -m quicksilver demo
 
-test: setup-test ## the tests, on a real Hadoop cluster where they need one
-	@scripts/test "not long"
-
-test-all: setup-test ## all tests, with the long ones: whole campaigns of faults and whole benchmarks
+test: setup-test ## what needs no cluster, then what quicksilver promises on real ones; about ten minutes
 	@scripts/test
 
-test-fast: setup-test ## the tests that start neither Hadoop nor a database
-	$(PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadfile -m "not hadoop and not cgroup and not docker and not postgres and not vm"
+test-fast: setup-test ## the first step of `make test`
+	@scripts/test --only units
 
-check: setup-test ## lint, types and import contracts
+test-all: setup-test-all ## all tests: with databases, Docker, browsers, packages, campaigns of faults and benchmarks
+	@scripts/test --all
+
+check: setup ## lint, types and import contracts
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-mutants: setup-test ## a sample of mutations of policies/, and those that no test detects
+mutants: setup ## a sample of mutations of policies/, and those that no test detects
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@$(PYTHON) scripts/mutants $(ARGS)
 
-fmt: setup-test
+fmt: setup
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
@@ -76,7 +79,7 @@ bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace A
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
 	@$(PYTHON) -m quicksilver.bench.scale $(ARGS)
 
-bench-policies: setup-test ## each policy alone and all together: under a virtual clock, and on a real local cluster
+bench-policies: setup ## each policy alone and all together: under a virtual clock, and on a real local cluster
 	@$(PYTHON) -m quicksilver.bench.policies $(ARGS)
 
 bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
@@ -103,21 +106,21 @@ bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
 	@$(PYTHON) -m quicksilver.bench.upgrades $(ARGS)
 
-faults: setup-test setup-spark ## daemons killed, connections cut and slowed while real jobs run
+faults: setup-test-all ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m quicksilver.workloads.faults $(ARGS)
 
 fuzz: setup ## malformed bytes for the wire protocol, both relays and the tracker's
 	@$(PYTHON) -m quicksilver.bench.fuzz $(ARGS)
 
-bench-sim: setup-test ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
+bench-sim: setup ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
 	@$(PYTHON) -m quicksilver.bench.sim.peer $(PEER) $(ARGS)
 
-protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
+protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
 	.venv/bin/ruff format hadoop_rpc/protos
 
 LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver
-lock: setup-test ## resolve all dependencies anew: development, what a node installs, mutation tests, PySpark
+lock: setup ## resolve all dependencies anew: development, what a node installs, mutation tests, PySpark
 	$(PYTHON) -m pip install --quiet uv
 	$(LOCK) --upgrade --group dev --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
@@ -127,10 +130,10 @@ lock: setup-test ## resolve all dependencies anew: development, what a node inst
 docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 
-wheels: setup-test docs ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
+wheels: setup docs ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab
 
-packages: setup-test ## dist/: .deb, .rpm and an archive with all Python packages inside, for air-gapped hosts: make packages ARGS="--arch x86_64"
+packages: setup-test-all ## dist/: .deb, .rpm and an archive with all Python packages inside, for air-gapped hosts: make packages ARGS="--arch x86_64"
 	@$(PYTHON) -m deploy.packages.build $(ARGS)
 
 clean: ## remove what builds and runs left here; running local clusters are stopped first

@@ -5,29 +5,32 @@ import os
 
 import pytest
 from hypothesis import settings
-from xdist.remote import Producer
 
-from tests import lanes
 from tests.dockerd import dockerd
+from tests.gate.plugin import (
+    pytest_collection_modifyitems,
+    pytest_configure_node,
+    pytest_runtest_teardown,
+    pytest_timeout_set_timer,
+    pytest_unconfigure,
+    pytest_xdist_make_scheduler,
+)
 from tests.hadoop_cluster import archived_classes, hadoop_cluster
 
-__all__ = ["dockerd", "hadoop_cluster"]
+__all__ = [
+    "dockerd",
+    "hadoop_cluster",
+    "pytest_collection_modifyitems",
+    "pytest_configure_node",
+    "pytest_runtest_teardown",
+    "pytest_timeout_set_timer",
+    "pytest_unconfigure",
+    "pytest_xdist_make_scheduler",
+]
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the tests of a process of pytest-xdist."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        lanes.sort(items)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> lanes.Scheduler | None:
-    """With `--dist loadscope`, deal the tests as tests/lanes.py says."""
-    return lanes.Scheduler(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.hookimpl(tryfirst=True)

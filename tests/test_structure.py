@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from pathlib import Path
 
-from tests.lanes import LANES, LONG, TOGETHER
+from tests.gate.lanes import known_durations
 from tests.paths import ROOT
 
 PARTS = ("hadoop_rpc", "policies", "quicksilver", "rm_proxy", "sidecar")
@@ -59,7 +59,5 @@ def test_no_function_is_too_long() -> None:
     assert {where: lines for where, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}
 
 
-def test_the_modules_that_the_scheduler_of_tests_names_exist() -> None:
-    named = [module for modules in (*LANES, *TOGETHER.values(), LONG) for module in modules]
-    assert [module for module in named if not (ROOT / module).is_file()] == []
-    assert len(named) == len(set(named)), "a module is in one group"
+def test_the_modules_whose_durations_are_known_exist() -> None:
+    assert [module for module in known_durations() if not (ROOT / module).is_file()] == []

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.model.checks import check
+from tests.model.episodes import of_the_day
 from tests.model.requestor import Want
 from tests.model.test_whole import policies
 from tests.model.world import Run
@@ -86,6 +86,4 @@ class Restarts(RuleBasedStateMachine):
             self.run.close()
 
 
-TestRestarts = Restarts.TestCase
-if settings.get_current_profile_name() not in ("long", "hunt"):
-    TestRestarts.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
+TestRestarts = of_the_day(Restarts, 120, 30)

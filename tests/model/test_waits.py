@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.model.checks import check
+from tests.model.episodes import of_the_day
 from tests.model.requestor import Want
 from tests.model.test_whole import policies
 from tests.model.world import Fault, Run
@@ -83,6 +83,4 @@ class Waits(RuleBasedStateMachine):
                 self.run.close()
 
 
-TestWaits = Waits.TestCase
-if settings.get_current_profile_name() not in ("long", "hunt"):
-    TestWaits.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestWaits = of_the_day(Waits, 40, 40)

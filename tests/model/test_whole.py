@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -17,6 +16,7 @@ from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.domain.ids import app_of_attempt
 from sidecar.node.events import Drain
 from tests.model.checks import check
+from tests.model.episodes import of_the_day
 from tests.model.requestor import Want
 from tests.model.world import Fault, Run, registry
 
@@ -311,6 +311,4 @@ class Whole(RuleBasedStateMachine):
             assert not [k for k, rows in self.run.rm.app(am.number).g.items() if "*" in rows]
 
 
-TestWhole = Whole.TestCase
-if settings.get_current_profile_name() not in ("long", "hunt"):
-    TestWhole.settings = settings(max_examples=250, stateful_step_count=50, deadline=None)
+TestWhole = of_the_day(Whole, 250, 50)

@@ -159,6 +159,7 @@ def test_a_folder_without_site_files_is_one_error(tmp_path: Path) -> None:
         RunningSite(tmp_path, tmp_path)
 
 
+@pytest.mark.hadoop  # its jars, which Maven fetches
 def test_a_running_cluster_is_found_by_its_configuration(tmp_path: Path, daemon: str) -> None:
     site = RunningSite(conf_dir(tmp_path, daemon), tmp_path / "work")
     assert "ConsoleAppender" in (tmp_path / "work" / "log4j.properties").read_text()

@@ -1,0 +1,170 @@
+"""Which process of pytest-xdist runs which modules, and in which order: whoever shares a cluster runs in one process.
+
+Two lanes have all modules with clusters, so two clusters run at a time; the other modules, longest first, go to the
+processes that are free. pytest-xdist has groups (`--dist loadgroup`), which do nothing under pytest 9.2 (pytest-xdist
+3.8, issue 1386).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.paths import DATA
+
+DURATIONS: Final = DATA / "durations.json"
+CLUSTERS: Final = 2
+"""Clusters at a time: on two cores, a third makes all of them slow."""
+DEFAULTS_S: Final = {"long": 120, "vm": 60, "hadoop": 60, "packages": 30, "docker": 20, "kerberos": 20, "browser": 10}
+"""Of a module whose duration is not known, by its dearest marker; else a second."""
+STEPS: Final = {"plain_cluster": 1, "hadoop_cluster": 2, "overlay_cluster": 3}
+"""The cluster of the session is restarted once: tests that want it plain come first."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """What is known of a module before it runs; shared: what its tests share with other modules' tests."""
+
+    path: str
+    markers: frozenset[str]
+    shared: frozenset[str]
+    duration_s: float
+
+    @property
+    def cluster(self) -> bool:
+        return bool(self.markers & {"hadoop", "promise"})
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module runs: the unit of work, which one process runs, the group therein, and the number in the group."""
+
+    unit: str
+    group: int
+    number: int
+
+
+Group = tuple[Module, ...]
+
+
+def groups(modules: Iterable[Module]) -> list[Group]:
+    """Put modules together that share something, be it through others; longest groups first."""
+    found: list[list[Module]] = []
+    for module in modules:
+        joined = [module]
+        apart = []
+        for group in found:
+            if any(module.shared & other.shared for other in group):
+                joined = group + joined
+            else:
+                apart.append(group)
+        found = [*apart, joined]
+    return sorted((tuple(sorted(group, key=lambda one: one.path)) for group in found), key=_rank)
+
+
+def _rank(group: Group) -> tuple[float, str]:
+    return -_duration_s(group), group[0].path
+
+
+def _duration_s(group: Group) -> float:
+    return sum(module.duration_s for module in group)
+
+
+def places(modules: Iterable[Module], lanes: int = CLUSTERS) -> dict[str, Place]:
+    """Return the place of each module, in the order in which they shall begin.
+
+    Groups with a cluster are dealt to the lanes, longest first, each to the lane with the least so far.
+    """
+    dealt: list[list[Group]] = [[] for _ in range(lanes)]
+    others = []
+    for group in groups(modules):
+        if any(module.cluster for module in group):
+            min(dealt, key=lambda lane: sum(map(_duration_s, lane))).append(group)
+        else:
+            others.append(group)
+    units = {f"lane {number}": lane for number, lane in enumerate(dealt)} | {group[0].path: [group] for group in others}
+    ordered = [(unit, group) for unit, members in units.items() for group in members]
+    return {
+        module.path: Place(unit, number, place)
+        for number, (unit, group) in enumerate(ordered)
+        for place, module in enumerate(group)
+    }
+
+
+def known_durations() -> dict[str, float]:
+    """Return the seconds of each module, as they were measured (`scripts/test --save-durations`)."""
+    return dict(json.loads(DURATIONS.read_text())) if DURATIONS.exists() else {}
+
+
+def module_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def modules_of(items: Iterable[pytest.Item], durations_s: Mapping[str, float]) -> list[Module]:
+    """Return the modules of collected tests. Those with clusters or Docker share what their session's fixtures start.
+
+    Who looks at all control groups shares them.
+    """
+    markers: dict[str, set[str]] = defaultdict(set)
+    shared: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        path, own = module_of(item.nodeid), {mark.name for mark in item.iter_markers()}
+        markers[path] |= own
+        if own & {"hadoop", "docker", "promise"}:
+            shared[path] |= session_fixtures(item)
+        if "cgroup" in own and not own & {"hadoop", "promise"}:
+            shared[path].add("cgroup")
+    return [
+        Module(path, frozenset(own), frozenset(shared[path]), durations_s.get(path, default_s(own)))
+        for path, own in markers.items()
+    ]
+
+
+def default_s(markers: Iterable[str]) -> float:
+    return max((DEFAULTS_S.get(name, 1) for name in markers), default=1)
+
+
+def session_fixtures(item: pytest.Item) -> set[str]:
+    """Return the fixtures of a test that live as long as the session, without pytest's own."""
+    info = getattr(item, "_fixtureinfo", None)
+    definitions = info.name2fixturedefs.items() if info else ()
+    return {
+        name
+        for name, made in definitions
+        if made[-1].scope == "session" and str(getattr(made[-1].func, "__module__", "")).startswith("tests.")
+    }
+
+
+def arrange(items: list[pytest.Item]) -> dict[str, Place]:
+    """Sort collected tests by unit of work and group; returns the place of each module."""
+    found = places(modules_of(items, known_durations()))
+
+    def rank(item: pytest.Item) -> tuple[int, int, int]:
+        place = found[module_of(item.nodeid)]
+        step = max((STEPS.get(name, 0) for name in getattr(item, "fixturenames", ())), default=0)
+        return place.group, step, place.number
+
+    items.sort(key=rank)
+    return found
+
+
+class Scheduler(LoadScopeScheduling):
+    """Gives each process a unit of work at a time."""
+
+    units: Mapping[str, str] = {}
+    file: Path
+
+    def schedule(self) -> None:
+        self.units = json.loads(self.file.read_text())  # each process has collected, and written the same
+        super().schedule()
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = module_of(nodeid)
+        return self.units.get(path, path)

@@ -1,0 +1,115 @@
+"""What tests/conftest.py hooks into pytest: order of tests, ends of shared clusters, stacks of what hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import psutil
+import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
+from xdist.remote import Producer
+from xdist.workermanage import WorkerController
+
+from tests.gate import lanes, stacks
+
+TEARDOWN_S: Final = 300
+"""What a test that failed has for its end and its teardown, before its process ends."""
+_FILE: Final = "units"
+_TIMED: Final = pytest.StashKey[bool]()
+_PLACES: Final = pytest.StashKey[dict[str, lanes.Place]]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """Tell each process where it writes the units of work, which this one deals."""
+    if node.config.getvalue("dist") == "loadscope":
+        node.workerinput[_FILE] = str(_units_file(node.config))
+
+
+def _units_file(config: pytest.Config) -> Path:
+    return Path(tempfile.gettempdir()) / f"quicksilver-units-{os.getpid()}-{id(config)}.json"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests of a process of pytest-xdist, and write which module belongs to which unit."""
+    workerinput: dict[str, Any] = getattr(config, "workerinput", {})
+    if _FILE not in workerinput:
+        return
+    config.stash[_PLACES] = places = lanes.arrange(items)
+    file = Path(workerinput[_FILE])
+    written = file.with_suffix(f".{os.getpid()}")
+    written.write_text(json.dumps({path: place.unit for path, place in places.items()}))
+    written.replace(file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> lanes.Scheduler | None:
+    """With `--dist loadscope`, deal the tests as lanes.py says."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    scheduler = lanes.Scheduler(config, log)
+    scheduler.file = _units_file(config)
+    return scheduler
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    _units_file(config).unlink(missing_ok=True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
+    """End the clusters of the session once the next test is of another group."""
+    if item.stash.get(_TIMED, False) and signal.getitimer(signal.ITIMER_REAL)[0] == 0:  # pytest-timeout: it failed
+        _Alarm(item, None).set(TEARDOWN_S)
+    yield
+    places = item.config.stash.get(_PLACES, {})
+    if places and nextitem is not None and _group(places, item) != _group(places, nextitem):
+        item.session._setupstate.teardown_exact(None)
+
+
+def _group(places: dict[str, lanes.Place], item: pytest.Item) -> int:
+    return places[lanes.module_of(item.nodeid)].group
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None, Any, Any]:
+    """When a test passes its limit, print the stacks of all that it started; its process ends if it still goes on."""
+    answer = yield
+    raises = signal.getsignal(signal.SIGALRM)
+    if settings.method == "signal" and callable(raises):
+        item.stash[_TIMED] = True
+        signal.signal(signal.SIGALRM, _Alarm(item, raises))
+    return answer
+
+
+class _Alarm:
+    """Once: print the stacks, then let pytest-timeout raise. In a teardown that hangs: print them, and exit."""
+
+    def __init__(self, item: pytest.Item, raises: Any | None) -> None:
+        self.item, self.raises = item, raises
+
+    def set(self, limit_s: float) -> None:
+        signal.signal(signal.SIGALRM, self)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
+
+    def __call__(self, signum: int, frame: FrameType | None) -> None:
+        stderr = self.item.config.stash.get(fault_handler_stderr_fd_key, 2)
+        what = "passed its limit" if self.raises else "does not end after its failure"
+        stacks.write(stderr, f"\n{self.item.nodeid} {what}; stacks of its process and of what it started:\n")
+        stacks.write(stderr, stacks.own_stacks())
+        for text in stacks.dump(psutil.Process().children(recursive=True), limit=stacks.OF_A_TEST):
+            stacks.write(stderr, text)
+        if self.raises is None:
+            os._exit(70)
+        raises, self.raises = self.raises, None
+        self.set(TEARDOWN_S)
+        raises(signum, frame)
