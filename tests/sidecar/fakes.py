@@ -231,7 +231,7 @@ class FakeAm:
 
     async def read(self) -> bytes:
         """Return some bytes; fail when the other side closed."""
-        data = await asyncio.wait_for(self.reader.read(1 << 16), 10)
+        data = await asyncio.wait_for(self.reader.read(1 << 16), 60)
         if not data:
             raise ConnectionError("closed by the other side")
         return data

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
@@ -32,6 +31,7 @@ from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, co
 from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.upstream import Upstream
+from tests import loops
 from tests.rm_proxy.yarn_messages import coordinator
 
 # The machine
@@ -147,7 +147,7 @@ def whole(test: Callable[[Hub, int, type[StandIn]], Awaitable[None]], **settings
         assert (hub.limits.inside, hub.limits.logins, hub.limits.kept_bytes) == (0, 0, 0)
         return hub
 
-    return uvloop.run(work())
+    return loops.run(work())
 
 
 @pytest.fixture(autouse=True)

@@ -6,11 +6,10 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 
-import uvloop
-
 from quicksilver.common.address import Address
 from quicksilver.common.process.listening import bound_socket
 from rm_proxy.service.listener import Listener
+from tests import loops
 
 
 class Polite(asyncio.Protocol):
@@ -21,7 +20,7 @@ class Polite(asyncio.Protocol):
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not await condition():  # noqa: ASYNC110 the other side is the kernel
             await asyncio.sleep(0.005)
 
@@ -75,7 +74,7 @@ def test_it_follows_the_port_behind() -> None:
         behind.close()
         copy.close()
 
-    uvloop.run(story())
+    loops.run(story())
     assert turns == [True, False, True, False, True, False]
 
 
@@ -92,5 +91,5 @@ def test_it_begins_shut_where_nobody_listens() -> None:
             assert not await lets_in(here)
             listener.close()
 
-    uvloop.run(story())
+    loops.run(story())
     assert turns == [False]

@@ -10,7 +10,6 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
-import uvloop
 from fastapi import FastAPI, HTTPException
 
 from policies.model import Resources
@@ -21,6 +20,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller
 from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.yarn.models import YarnQueue
+from tests import loops
 from tests.rm_proxy.yarn_messages import APP, Am, coordinator, node_id, yarn_node
 
 
@@ -64,7 +64,7 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
         await asyncio.gather(task, return_exceptions=True)
         return over
 
-    assert uvloop.run(story()) == [False, False, False, False, False, True]
+    assert loops.run(story()) == [False, False, False, False, False, True]
 
 
 def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> None:
@@ -100,7 +100,7 @@ def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> N
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    uvloop.run(story())
+    loops.run(story())
     assert writer.application.call_args_list[-1].args[0].finished_s == 61.0
     assert looks == 1, "its end is known then"
 
@@ -114,7 +114,7 @@ def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch
     def kept(at_s: float) -> list[str]:
         writer.node.reset_mock()
         monkeypatch.setattr(yarn_poller.time, "time", lambda: at_s)
-        uvloop.run(poller.nodes())
+        loops.run(poller.nodes())
         return [call.args[0].id for call in writer.node.call_args_list]
 
     both = [node_id(1), node_id(2)]
@@ -146,7 +146,7 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
 
         await asyncio.gather(poller._round(), others())
 
-    uvloop.run(story())
+    loops.run(story())
     assert seen[0] == "part 0" and seen[-1] == "done" and seen.count("another") == 2
     assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
 
@@ -174,7 +174,7 @@ def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) 
         await poller._yarn.close()
         await poller._lookup.close()
 
-    uvloop.run(story())
+    loops.run(story())
     assert world.records[APP].finished_s == 99.0
     assert writer.application.call_args_list[-1].args[0].finished_s == 99.0
     assert looked_up == {APP: [], forgotten.id: []}, "no more once the end is known, or YARN knows nothing for long"
@@ -208,7 +208,7 @@ def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFi
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    uvloop.run(story())
+    loops.run(story())
     assert [record.getMessage() for record in caplog.records if record.name.startswith("apscheduler.executors")] == []
 
 
@@ -227,7 +227,7 @@ def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> N
         await poller._yarn.close()
         await poller._lookup.close()
 
-    uvloop.run(story())
+    loops.run(story())
     assert poller._yarn.queues.await_count == 2, "no more once it is known"
     assert not world.inventory.lacks_capacity
     assert not coordinator(nodes=0).inventory.lacks_capacity, "without nodes there is none to know"

@@ -18,7 +18,7 @@ from sidecar.node.sharing import Sharing
 from sidecar.service.reload import takeable
 from tests.sidecar.node.test_sharing import run as come
 from tests.sidecar.node.test_sharing import shared
-from tests.sidecar.service.test_server import World, run, until, world
+from tests.sidecar.service.test_server import PATIENCE_S, World, run, until, world
 
 
 def of(preempt: str, **settings: object) -> Policies:
@@ -54,7 +54,7 @@ def test_settings_of_least_attained_service_change_live() -> None:
 
 
 async def post(w: World, **body: object) -> requests.Response:
-    return await asyncio.to_thread(requests.post, f"{w.rest}/v1/policies/reload", json=body, timeout=5)
+    return await asyncio.to_thread(requests.post, f"{w.rest}/v1/policies/reload", json=body, timeout=PATIENCE_S)
 
 
 def test_by_rest_and_by_signal(tmp_path: Path) -> None:

@@ -7,14 +7,13 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import uvloop
-
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 from sidecar.service.reporter import Reporter, RestLine
+from tests import loops
 from tests.sidecar.fakes import FakeProxy
 
 
@@ -77,4 +76,4 @@ def test_events_stay_until_the_active_proxy_has_them() -> None:
             assert reporter.reachable is False
             await reporter.close()
 
-    uvloop.run(story())
+    loops.run(story())

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import uvloop
 
 from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink
 from sidecar.metrics import SidecarMetrics
@@ -15,6 +14,7 @@ from sidecar.node.events import Event
 from sidecar.resizer.base import Leader, Usage
 from sidecar.resizer.fake import Fake
 from sidecar.service.resize_executor import ResizeExecutor
+from tests import loops
 from tests.sidecar.service.test_server import until
 
 LEADER = Leader(2**22 + 1, 1.0)
@@ -73,7 +73,7 @@ def run(story: Callable[[World], Awaitable[None]], **fake: bool) -> World:
         await world.resizing.close()
         return world
 
-    world: World = uvloop.run(main())
+    world: World = loops.run(main())
     return world
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 import requests
-import uvloop
 
 from hadoop_rpc.connection import Failure, SaslFrame
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -29,8 +28,13 @@ from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
 from sidecar.config import Place, SidecarSettings
 from sidecar.gate.start_messages import container_id, container_proto
+from sidecar.service import server
 from sidecar.service.server import Sidecar
+from tests import loops
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, nm_token, nm_web, start_request
+
+PATIENCE_S = 60.0
+"""What must come comes within it, however loaded the machine is."""
 
 
 @dataclass
@@ -51,11 +55,11 @@ class World:
         await self.post("/v1/grants", Grants(grants=grants))
 
     async def post(self, path: str, body: Any) -> None:
-        answer = await asyncio.to_thread(requests.post, self.rest + path, json=body.model_dump(), timeout=5)
+        answer = await asyncio.to_thread(requests.post, self.rest + path, json=body.model_dump(), timeout=PATIENCE_S)
         assert answer.status_code == 204, answer.text
 
     async def get(self, path: str) -> requests.Response:
-        return await asyncio.to_thread(requests.get, self.rest + path, timeout=5)
+        return await asyncio.to_thread(requests.get, self.rest + path, timeout=PATIENCE_S)
 
     def pid_file(self, serial: int, pid: int) -> Path:
         folder = self.local_dir / "nmPrivate" / APP / cid(serial)
@@ -70,10 +74,10 @@ def _free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], Any], within_s: float = PATIENCE_S) -> None:
     end_s = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < end_s, "it did not happen in time"
+        assert time.monotonic() < end_s, f"not within {within_s:g} s"
         await asyncio.sleep(0.005)
 
 
@@ -120,7 +124,7 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
         yield World(nm, proxy, sidecar, listen.port, f"http://{rest}", tmp_path, running)
     finally:
         sidecar.stop()
-        await asyncio.wait_for(running, 3)
+        await asyncio.wait_for(running, PATIENCE_S)
         await nm.stop()
         for server in servers:
             server.cancel()
@@ -128,7 +132,7 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    uvloop.run(story())  # type: ignore[arg-type]
+    loops.run(story())  # type: ignore[arg-type]
 
 
 def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) -> None:
@@ -190,7 +194,7 @@ def test_guaranteed_goes_up_only_after_its_victim_is_gone(tmp_path: Path) -> Non
             await until(lambda: w.nm.running == {cid(2), cid(3)})
             begun_s = time.monotonic()
             await am.start(start_request(cid(9), opportunistic=False))
-            assert 0.3 <= time.monotonic() - begun_s < 1
+            assert time.monotonic() - begun_s >= 0.3, "the victim was still there"
             assert w.nm.running == {cid(2), cid(9)}
             await until(lambda: w.proxy.kinds(cid(3)) == ["held", "started", "killed"])
             assert "makes room for" in w.proxy.events[-1].reason or w.proxy.kinds(cid(9)) == ["started"]
@@ -305,7 +309,7 @@ def test_garbage_is_closed_and_disturbs_nobody(tmp_path: Path, caplog: pytest.Lo
             am = await FakeAm.connect(w.port)
             reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             writer.close()
             answer = await am.start(start_request(cid(2), opportunistic=False))
             assert len(answer.succeeded_requests) == 1
@@ -331,7 +335,7 @@ def test_another_applications_grant_is_not_held(tmp_path: Path) -> None:
 
 def test_grant_that_comes_after_its_start(tmp_path: Path) -> None:
     async def story() -> None:
-        async with world(tmp_path) as w:
+        async with world(tmp_path, announce_wait_s=30.0) as w:
             am = await FakeAm.connect(w.port)
             starting = asyncio.create_task(am.start(start_request(cid(2), opportunistic=True)))
             await until(lambda: cid(2) in w.sidecar.node.state.containers)
@@ -343,7 +347,9 @@ def test_grant_that_comes_after_its_start(tmp_path: Path) -> None:
     run(story)
 
 
-def test_stop_sheds_tells_the_proxy_and_ends_soon(tmp_path: Path) -> None:
+def test_stop_sheds_tells_the_proxy_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_STOP_S", PATIENCE_S)  # for the last report
+
     async def story() -> None:
         async with world(tmp_path) as w:
             await w.grant(2, 3, 4)
@@ -351,14 +357,14 @@ def test_stop_sheds_tells_the_proxy_and_ends_soon(tmp_path: Path) -> None:
             for serial in (2, 3, 4):
                 await am.start(start_request(cid(serial), opportunistic=True))
             await until(lambda: len(w.nm.running) == 2)
-            begun_s = time.monotonic()
             w.sidecar.stop()
             await until(lambda: w.proxy.kinds(cid(4)) == ["held", "shed"])
             assert next(e for e in w.proxy.events if e.kind == "shed").reason == "sidecar stopping"
             with pytest.raises(ConnectionError):
                 await am.read()
-            assert time.monotonic() - begun_s < 2
             await am.close()
+            await asyncio.wait_for(w.running, PATIENCE_S)  # by itself, though the other starts run on
+            assert w.nm.running == {cid(2), cid(3)}
 
     run(story)
 
@@ -378,7 +384,7 @@ def test_web_pages_are_relayed_and_unreachable_things_are_said(tmp_path: Path) -
     async def story() -> None:
         async with world(tmp_path) as w:
             url = f"http://{w.sidecar.place.web_listen}/ws/v1/node/info"
-            answer = await asyncio.to_thread(requests.get, url, timeout=5)
+            answer = await asyncio.to_thread(requests.get, url, timeout=PATIENCE_S)
             assert answer.json()["nodeInfo"]["id"] == "node1:8041"
         async with world(tmp_path / "second", web=False) as w:
             await until(lambda: w.sidecar.nm_rest.answers is False)
@@ -399,7 +405,7 @@ def test_rest_errors_have_one_form(tmp_path: Path) -> None:
             assert missing.status_code == 404
             assert missing.json()["error"]["code"] == "unknown-container"
             bad = await asyncio.to_thread(
-                requests.post, w.rest + "/v1/grants", json={"grants": [{"container_id": 3}]}, timeout=5
+                requests.post, w.rest + "/v1/grants", json={"grants": [{"container_id": 3}]}, timeout=PATIENCE_S
             )
             assert bad.status_code == 422
             assert "grants.0" in bad.json()["error"]["message"]
@@ -543,6 +549,6 @@ def test_a_second_life_tells_what_the_first_one_held_and_takes_over_what_runs(tm
             assert "quicksilver_sidecar_taken_over_containers 3.0" in text
             await am.close()
             second.stop()
-            await asyncio.wait_for(running, 5)
+            await asyncio.wait_for(running, PATIENCE_S)
 
     run(story)

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import requests
-import uvloop
 
 from quicksilver.bench.emulator.reports import NodeRest, ProxyLine, Traffic
 from quicksilver.common.errors import QuicksilverError
@@ -17,6 +16,7 @@ from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
 from quicksilver.common.process.listening import bound_socket
+from tests import loops
 from tests.sidecar.fakes import FakeProxy
 
 REPORT = Report(
@@ -31,7 +31,7 @@ REPORT = Report(
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    uvloop.run(story())  # type: ignore[arg-type]
+    loops.run(story())  # type: ignore[arg-type]
 
 
 def test_reports_go_over_one_kept_connection() -> None:

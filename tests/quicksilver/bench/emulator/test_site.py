@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvloop
-
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.bench.emulator.reports import Traffic
@@ -22,6 +20,7 @@ from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.gate.start_messages import container_id
 from sidecar.metrics import SidecarMetrics
+from tests import loops
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, start_request
 
 
@@ -100,7 +99,7 @@ async def world(vcores: int = 1, **policies: Any) -> AsyncIterator[World]:
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    uvloop.run(story())  # type: ignore[arg-type]
+    loops.run(story())  # type: ignore[arg-type]
 
 
 def test_held_starts_are_answered_at_once_and_start_when_there_is_room() -> None:
