@@ -37,7 +37,7 @@ while True:
         os._exit(3)
 """
 SUPERVISE = "import sys; from quicksilver.supervisor import Supervisor; sys.exit(Supervisor(sys.argv[1:]).run())"
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 def free_port() -> int:

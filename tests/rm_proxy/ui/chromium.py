@@ -52,7 +52,7 @@ class Browser:
         """Wait until all of the page's polls have answered."""
         self.until("return document.body.dataset.polled !== 'no'")
 
-    def until(self, script: str, timeout_s: float = 20) -> Any:
+    def until(self, script: str, timeout_s: float = 60) -> Any:
         """Wait until a script returns something true, and return it."""
         return WebDriverWait(self.driver, timeout_s, 0.05).until(lambda driver: driver.execute_script(script), script)
 

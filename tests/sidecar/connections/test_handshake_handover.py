@@ -86,8 +86,8 @@ def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
     fdstore.hand_over(
         [(name, ours.detach()), (name, theirs.detach()), ("sidecar-handshake-1-2", os.dup(client.fileno()))]
     )
-    client.settimeout(5)
-    nodemanager.settimeout(5)
+    client.settimeout(60)
+    nodemanager.settimeout(60)
 
     async def story() -> None:
         async with world(tmp_path):
@@ -106,7 +106,7 @@ def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake_handover, "SILENT_S", 0.05)
     client, ours = socket.socketpair()
     theirs, nodemanager = socket.socketpair()
-    client.settimeout(5)
+    client.settimeout(60)
 
     async def story() -> None:
         await handshake_handover.pass_on("n", ours, theirs)
@@ -134,7 +134,7 @@ def test_who_is_not_read_yet_begins_anew_in_the_next_life(
             connecting = asyncio.create_task(FakeAm.connect(w.port))
             await until(lambda: len(early(keeper)) == 1)
             ((name, numbers),) = early(keeper).items()
-            assert select.select(numbers, [], [], 5)[0], "what the client sent was read"
+            assert select.select(numbers, [], [], 60)[0], "what the client sent was read"
             kept = os.dup(numbers[0])
         assert early(keeper), "the next process takes it"
         monkeypatch.setattr(fdstore, "_inherited", None)
@@ -170,7 +170,7 @@ def test_who_hangs_up_before_it_is_read_is_not_kept(
 
 def test_who_waits_too_long_for_the_nodemanager_is_closed(tmp_path: Path, keeper: Keeper) -> None:
     async def story() -> None:
-        async with world(tmp_path, handshake_timeout_s=0.3) as w:
+        async with world(tmp_path, handshake_timeout_s=1.5) as w:
             await w.nm.stop()
             reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
             await until(lambda: len(early(keeper)) == 1)

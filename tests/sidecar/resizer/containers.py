@@ -50,7 +50,7 @@ def session(pid: int) -> set[int]:
 
 def end_session(pid: int) -> None:
     """Kill a session, until nothing of it is left."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while members := session(pid):
         assert time.monotonic() < until, f"session {pid} does not end: {members}"
         for member in members:
@@ -69,7 +69,7 @@ def thaw(pid: int) -> None:
         (Path("/sys/fs/cgroup/freezer") / group[1:] / "freezer.state").write_text("THAWED")
 
 
-def wait_until(true: Callable[[], bool], what: str, wait_s: float = 10.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, wait_s: float = 60.0) -> None:
     """Wait for something that must come."""
     until = time.monotonic() + wait_s
     while not true():

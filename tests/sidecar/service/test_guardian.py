@@ -118,8 +118,8 @@ def test_a_killed_sidecar_s_containers_get_everything_back(number: int) -> None:
             assert not over(guardian_pid)
             process.send_signal(number)
             process.wait(10)
-            wait_until(lambda: groups_left() == [], "no groups", 5)
-            wait_until(lambda: over(guardian_pid), "the guardian ends", 5)
+            wait_until(lambda: groups_left() == [], "no groups")
+            wait_until(lambda: over(guardian_pid), "the guardian ends")
         assert not quiet(stopped)
         for leader in (shrunk, frozen):
             assert groups_of(leader.pid) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -31,7 +32,7 @@ SITE = """<configuration>
 ANSWER = s.NodeHeartbeatResponseProto(resource=y.ResourceProto(memory=4096, virtual_cores=4))
 
 
-def until(what: Callable[[], Any], within_s: float = 20.0) -> Any:
+def until(what: Callable[[], Any], within_s: float = 60.0) -> Any:
     end_s = time.monotonic() + within_s
     while not (answer := what()):
         assert time.monotonic() < end_s, "it did not happen in time"
@@ -74,7 +75,7 @@ class Node:
     """A NodeManager's connection."""
 
     def __init__(self, port: int) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=20)
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.client = ClientConnection()
         self.sock.sendall(self.client.preamble() + self.client.context(TRACKER_PROTOCOL, "yarn"))
 
@@ -146,7 +147,7 @@ def process(folder: Path, site: str, port: int, fields: dict[str, Any]) -> Itera
             node.sock.close()
         if started.poll() is None:
             started.terminate()
-        started.wait(timeout=20)
+        started.wait(timeout=60)
 
 
 @pytest.fixture
@@ -166,7 +167,7 @@ def test_sizes_are_translated_and_sigterm_ends_all(tmp_path: Path, rm: Rm) -> No
         worker = relay.worker()
         assert worker
         relay.process.terminate()
-        assert relay.process.wait(timeout=20) == 0
+        assert relay.process.wait(timeout=60) == 0
         assert node.heartbeat() is None
         assert not psutil.pid_exists(worker)
     assert [call.method for call in rm.calls] == ["nodeHeartbeat", "nodeHeartbeat"]
@@ -190,13 +191,13 @@ def test_a_killed_worker_is_replaced_and_connections_wait_for_it(tmp_path: Path,
 
 
 def test_a_hanging_worker_is_replaced(tmp_path: Path, rm: Rm) -> None:
-    with relaying(tmp_path, rm.port, stall_s=3) as relay:
+    with relaying(tmp_path, rm.port, stall_s=6) as relay:
         assert relay.node().heartbeat() == 8
         worker = relay.worker()
         assert worker
         os.kill(worker, signal.SIGSTOP)
         assert relay.node().heartbeat() == 8
-        assert relay.said("the worker hangs: killed") == 1
+        assert re.search(rf"the worker hangs: killed.*\bworker={worker}\b", relay.log.read_text())
         assert not psutil.pid_exists(worker)
 
 
@@ -244,11 +245,11 @@ def test_each_resourcemanager_has_its_listener(tmp_path: Path, rm: Rm) -> None:
 
 def test_garbage_and_silence_end_a_connection_with_one_line(tmp_path: Path, rm: Rm) -> None:
     with relaying(tmp_path, rm.port, handshake_timeout_s=0.5) as relay:
-        with socket.create_connection(("127.0.0.1", relay.port), timeout=20) as http:
+        with socket.create_connection(("127.0.0.1", relay.port), timeout=60) as http:
             http.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert http.recv(100) == b""
         until(lambda: relay.said("this looks like HTTP") == 1)
-        with socket.create_connection(("127.0.0.1", relay.port), timeout=20) as silent:
+        with socket.create_connection(("127.0.0.1", relay.port), timeout=60) as silent:
             assert silent_end(silent) == b""
         until(lambda: relay.said("no handshake in time") == 1)
         assert relay.node().heartbeat() == 8

@@ -91,22 +91,22 @@ def served(config: AppServerSettings, backend: Backend, security: Security = OPE
 
     thread = threading.Thread(target=run, name="app-server")
     thread.start()
-    begun.wait(20)
+    begun.wait(60)
     try:
         yield made[0], url
     finally:
         loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 
-def eventually(check: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+def eventually(check: Callable[[], Any], timeout_s: float = 60.0) -> Any:
     """Return what `check` returns once it is true."""
     deadline = time.monotonic() + timeout_s
     while True:
         if found := check():
             return found
-        assert time.monotonic() < deadline, "not in time"
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s"
         time.sleep(0.02)
 
 
@@ -123,14 +123,14 @@ class Client:
     def __call__(self, method: str, path: str, status: int, **body: Any) -> Any:
         """Return the JSON of a call that has to be answered with `status`."""
         arguments = {"json": body} if body else {}
-        answer = self._session.request(method, f"{self.url}{path}", timeout=20, **arguments)
+        answer = self._session.request(method, f"{self.url}{path}", timeout=60, **arguments)
         assert answer.status_code == status, (answer.status_code, answer.text)
         return answer.json() if answer.content and "json" in answer.headers.get("content-type", "") else answer.text
 
     def state(self, app_id: str) -> str:
         return str(self("GET", f"/v1/applications/{app_id}", 200)["state"])
 
-    def until_state(self, app_id: str, *states: str, timeout_s: float = 20.0) -> dict[str, Any]:
+    def until_state(self, app_id: str, *states: str, timeout_s: float = 60.0) -> dict[str, Any]:
         """Return an application once it is in one of these states."""
 
         def there() -> Any:

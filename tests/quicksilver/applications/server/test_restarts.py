@@ -113,17 +113,17 @@ class Process:
 
     def kill_and_restart(self) -> None:
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(20)
+        self.process.wait(60)
         self.process = self._start()
 
     def stop(self) -> None:
         self.process.terminate()
         try:
-            assert self.process.wait(20) == 0
+            assert self.process.wait(60) == 0
         finally:
             if self.process.poll() is None:
                 self.process.kill()
-                self.process.wait(20)
+                self.process.wait(60)
 
     def until_up(self) -> None:
         def up() -> bool:
@@ -133,13 +133,13 @@ class Process:
             except requests.ConnectionError:
                 return False
 
-        eventually(up, 40)
+        eventually(up, 120)
 
 
 def insist(url: str, request_id: str) -> None:
     """Submit until it is answered: as a client does whose server is killed meanwhile."""
     body = {"description": simple(), "request_id": request_id}
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while True:
         assert time.monotonic() < deadline
         try:

@@ -237,7 +237,7 @@ def test_a_certificate_that_is_not_of_the_cluster_gets_no_answer(tls: Running, s
 
 def test_plain_http_on_the_tls_port_gets_no_answer(tls: Running) -> None:
     with pytest.raises(requests.ConnectionError):
-        requests.get(tls.url.replace("https", "http") + "/v1/nodes", timeout=5)
+        requests.get(tls.url.replace("https", "http") + "/v1/nodes", timeout=60)
     assert tls.counted[-1] == "tls"
 
 
@@ -363,15 +363,15 @@ def test_metrics_may_be_open(site: Site) -> None:
 
 
 def test_the_answer_is_an_envelope_and_the_body_is_not_read(tls: Running, site: Site) -> None:
-    answer = requests.post(f"{tls.url}/v1/grants", data=b"x" * 10**6, verify=str(site.folder / "ca.crt"), timeout=5)
+    answer = requests.post(f"{tls.url}/v1/grants", data=b"x" * 10**6, verify=str(site.folder / "ca.crt"), timeout=60)
     assert (answer.status_code, answer.json()["error"]["code"]) == (401, "unauthenticated")
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     answer = requests.get(
-        f"{tls.url}/v1/nodes", auth=("admin", tls.tokens[Role.ADMIN]), verify=str(site.folder / "ca.crt"), timeout=5
+        f"{tls.url}/v1/nodes", auth=("admin", tls.tokens[Role.ADMIN]), verify=str(site.folder / "ca.crt"), timeout=60
     )
     assert answer.status_code == 401, "basic is no bearer"
     answer = requests.get(
-        f"{tls.url}/v1/nodes?token={tls.tokens[Role.ADMIN]}", verify=str(site.folder / "ca.crt"), timeout=5
+        f"{tls.url}/v1/nodes?token={tls.tokens[Role.ADMIN]}", verify=str(site.folder / "ca.crt"), timeout=60
     )
     assert answer.status_code == 401, "a token in a URL counts for nothing"
 
@@ -549,7 +549,9 @@ def test_names_of_a_caller_cannot_be_sent(tls: Running, site: Site) -> None:
     shown = site.with_token(tls.tokens[Role.READ])
     session = requests.Session()
     headers = shown.headers(tls.url) | {NAMES: "node1", "X-Forwarded-For": "127.0.0.1"}
-    answer = session.post(f"{tls.url}{REPORT}", headers=headers, json={}, verify=str(site.folder / "ca.crt"), timeout=5)
+    answer = session.post(
+        f"{tls.url}{REPORT}", headers=headers, json={}, verify=str(site.folder / "ca.crt"), timeout=60
+    )
     assert answer.status_code == 403
     session.close()
 

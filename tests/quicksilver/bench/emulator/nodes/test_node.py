@@ -120,7 +120,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     async def bounded() -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             await work
 
     asyncio.run(bounded())
