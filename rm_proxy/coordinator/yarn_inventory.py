@@ -44,6 +44,8 @@ class YarnInventory:
         self._usage = AllUsage()
         self.shares = Shares(self._usage)
         self._capacity: Resources | None = None
+        self._capacity_kept = False
+        """Whether the last answer had no capacities, so that those before hold on."""
 
     # YARN's records
 
@@ -69,16 +71,23 @@ class YarnInventory:
         return forgotten, changed
 
     def update_queues(self, queues: Iterable[YarnQueue]) -> None:
-        """Replace the ResourceManager's queues."""
-        self.queues = {queue.path: queue for queue in queues}
+        """Replace the ResourceManager's queues; capacities of which it knows none yet hold on.
+
+        One that was started anew answers before any node has registered again.
+        """
+        found = {queue.path: queue for queue in queues}
+        self._capacity_kept = _without_capacity(found) and not _without_capacity(self.queues)
+        if self._capacity_kept:
+            found = {path: _as_before(queue, self.queues.get(path)) for path, queue in found.items()}
+        self.queues = found
         self._usage.report(self.queues.values())
         self.shares.update(right_of(queue) for queue in self.queues.values())
 
     @property
     def lacks_capacity(self) -> bool:
-        """Whether nodes are there, and no queue's capacity is known: it was read before they registered."""
-        known = any(queue.max_capacity.memory_mb for queue in self.queues.values())
-        return not known and any(node.report is not None for node in self._state.nodes.values())
+        """Whether nodes are there, and no queue's capacity is known now: it was read before they registered."""
+        unknown = self._capacity_kept or _without_capacity(self.queues)
+        return unknown and any(node.report is not None for node in self._state.nodes.values())
 
     def update_app(self, record: AppRecord) -> AppRecord | None:
         """Handle an application's record; returns it with its queue's full path, or None when nothing is new."""
@@ -261,3 +270,15 @@ def _capacity(node: Node) -> Resources:
         return _NOTHING
     memory_mb = yarn.capacity.memory_mb
     return Resources(min(view.capacity.memory_mb, memory_mb) if view.usable else memory_mb, yarn.capacity.vcores)
+
+
+def _without_capacity(queues: Mapping[str, YarnQueue]) -> bool:
+    """Return whether the ResourceManager knew no capacity: none of its nodes had registered."""
+    return not any(queue.max_capacity.memory_mb for queue in queues.values())
+
+
+def _as_before(queue: YarnQueue, known: YarnQueue | None) -> YarnQueue:
+    """Return a queue with the capacities that it had when they were known."""
+    if known is None:
+        return queue
+    return replace(queue, max_capacity=known.max_capacity, capacity=known.capacity, user_limit=known.user_limit)

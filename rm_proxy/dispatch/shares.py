@@ -167,7 +167,14 @@ class Shares:
         return Group(queue, user if right is not None and right.user_ratio < 1 else "")
 
     def split(self, places: float, size: Resources, wanted: Mapping[Group, float]) -> dict[Group, float]:
-        """Return how many of the free places of a size each group may have, of those that it wants."""
+        """Return how many of the free places of a size each group may have, of those that it wants.
+
+        While no shares are known, groups of a time when some were have equal ones.
+        """
+        if not self.known:
+            equal = {group: Claimant(group.queue, 0.0, 1.0, count) for group, count in wanted.items()}
+            fill(places, list(equal.values()))
+            return {group: claimant.gets for group, claimant in equal.items()}
         below: dict[str, dict[str, float]] = {}
         users: dict[str, list[Group]] = {}
         for group, count in wanted.items():

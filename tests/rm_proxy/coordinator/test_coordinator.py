@@ -432,3 +432,17 @@ def test_what_a_round_leaves_out_would_not_have_changed(story: list[dict[str, An
         seen = node.view, node.bare
         world.inventory.refresh(node, now_s)
         assert (node.view, node.bare) == seen
+
+
+def test_capacities_hold_on_until_the_nodes_of_a_new_resourcemanager_have_registered() -> None:
+    world = coordinator(nodes=1)
+    size, limit, used = Resources(8192, 8), Resources(4096, 4), Resources(512, 1)
+    before = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", user_limit=limit, capacity=size)
+    world.yarn_queues([before])
+    none = replace(before, max_capacity=Resources(), capacity=Resources(), user_limit=None, used=Resources())
+    world.yarn_queues([none, replace(none, path="root.new")])
+    assert world.inventory.queues["root.a"] == replace(before, used=Resources())
+    assert world.inventory.queues["root.new"].max_capacity == Resources()
+    assert world.inventory.lacks_capacity and world.inventory.shares.known
+    world.yarn_queues([replace(before, max_capacity=limit)])
+    assert world.inventory.queues["root.a"].max_capacity == limit and not world.inventory.lacks_capacity

@@ -243,3 +243,10 @@ def test_nobody_gets_a_place_while_another_one_with_less_for_its_weight_wants_it
     for one in found:
         if one.gets > 1e-6:
             assert all(level[one.name] <= other * (1 + 1e-6) + 1e-3 for other in unmet)
+
+
+def test_groups_of_a_time_with_shares_get_equal_places_while_none_are_known() -> None:
+    one = shares(DEFAULT, PROD)
+    one.update([])
+    assert not one.known
+    assert split(one, 30, alice=99, bob=5, prod=99) == {"alice": 12.5, "bob": 5, "prod": 12.5}
