@@ -22,6 +22,8 @@ _HEARTBEAT_S = 0.2
 _SETUP_S = 1.2
 """From the registration to the first ask: the proxy finds out meanwhile whose it is, as with masters that set up."""
 _STARTS, _RETRY_S = 40, 0.5
+_CALL_S = 120.0
+"""What begins or ends an application is done within it: a call that nobody answers has no limit of its own."""
 SYSTEM = frozenset({-100, -102})
 """Exit codes by which the system says that it was not the task's fault."""
 
@@ -81,11 +83,11 @@ class Job:
         self._wanted.setdefault(key, deque()).extend(tasks)
         return tasks
 
-    async def until_done(self, tasks: Sequence[Task] | None = None, within_s: float = 90.0) -> None:
+    async def until_done(self, tasks: Sequence[Task] | None = None, within_s: float = 240.0) -> None:
         """Wait until all (or these) tasks are done."""
         await self.until(lambda: all(task.done for task in tasks or self.tasks), within_s)
 
-    async def until_granted(self, tasks: Sequence[Task], within_s: float = 30.0) -> None:
+    async def until_granted(self, tasks: Sequence[Task], within_s: float = 120.0) -> None:
         """Wait until all of these have a container."""
         await self.until(lambda: all(task.containers for task in tasks), within_s)
 
@@ -197,11 +199,12 @@ async def job(
 ) -> AsyncIterator[Job]:
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
-    async with RmClient(*spec.rm_client, user=USER) as rm:
+    async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=USER) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue, tags=tags)
-        token = await rm.am_rm_token(app_id, timeout_s=60)
+        token = await rm.am_rm_token(app_id, timeout_s=_CALL_S)
     async with AmClient(*spec.scheduler, token) as am:
-        await am.register()
+        async with asyncio.timeout(_CALL_S):
+            await am.register()
         made = make(am, app_name(app_id))
         beating = asyncio.create_task(made.beat())
         ended = False
@@ -213,10 +216,11 @@ async def job(
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beating  # raises what broke it
-            if ended:
-                await unregister(am, y.APP_SUCCEEDED)
-            else:
-                async with RmClient(*spec.rm_client, user=USER) as rm:
-                    await rm.kill(app_id, diagnostics="given up")
+            async with asyncio.timeout(_CALL_S):
+                if ended:
+                    await unregister(am, y.APP_SUCCEEDED)
+                else:
+                    async with RmClient(*spec.rm_client, user=USER) as rm:
+                        await rm.kill(app_id, diagnostics="given up")
     if made.errors:
         raise BenchError(f"{name}: {'; '.join(made.errors)}")

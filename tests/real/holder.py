@@ -17,7 +17,7 @@ from tests.real.requester import rm_client
 
 _HEARTBEAT_S = 0.2
 _SETUP_S = 1.0
-_WITHIN_S = 60.0
+_WITHIN_S = 120.0
 
 
 class Holder:
@@ -46,7 +46,8 @@ class Holder:
         end_s = time.monotonic() + within_s
         while not true():
             assert time.monotonic() < end_s, f"not within {within_s:g} s"
-            await self.beat()
+            async with asyncio.timeout(within_s):
+                await self.beat()
             await asyncio.sleep(_HEARTBEAT_S)
 
     async def granted(self, count: int, hosts: tuple[str, ...] = ()) -> list[y.ContainerProto]:
@@ -82,16 +83,17 @@ def written(secret: bytes) -> set[bytes]:
 @asynccontextmanager
 async def holder(cluster: Cluster, name: str) -> AsyncIterator[Holder]:
     """Run an application for the time of a with block."""
-    async with rm_client(cluster) as rm:
+    async with asyncio.timeout(_WITHIN_S), rm_client(cluster) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*cluster.spec.scheduler, token) as am:
-        await am.register()
+        async with asyncio.timeout(_WITHIN_S):
+            await am.register()
         made = Holder(am, token)
         try:
             await made.beat()
             await asyncio.sleep(_SETUP_S)
             yield made
         finally:
-            async with rm_client(cluster) as rm:
+            async with asyncio.timeout(_WITHIN_S), rm_client(cluster) as rm:
                 await rm.kill(app_id, diagnostics="the test is over")

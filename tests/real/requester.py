@@ -24,7 +24,9 @@ SCALE = Scale(2, 0.02, 0.0, 0.0)
 """Two cores, a quantum of one second."""
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2
-_START_S = 40.0
+_START_S = 120.0
+_CALL_S = 120.0
+"""A call that nobody answers has no limit of its own."""
 _SETUP_S = 1.0
 """From its registration to its first ask: the proxy finds out meanwhile whose it is, as with masters that set up."""
 
@@ -76,7 +78,7 @@ class Requester:
         """Give a container back to the ResourceManager."""
         self._release.append(self.containers[container_id].id)
 
-    async def until_ended(self, *container_ids: str, within_s: float = 60.0) -> None:
+    async def until_ended(self, *container_ids: str, within_s: float = 120.0) -> None:
         """Wait until the ResourceManager says that these are over."""
         await _until(lambda: set(container_ids) <= set(self.ended), within_s)
 
@@ -134,11 +136,12 @@ def rm_client(cluster: Cluster) -> RmClient:
 async def requester(cluster: Cluster, name: str) -> AsyncIterator[Requester]:
     """Run an application for the time of a with block; what is left of its containers ends with it."""
     spec = cluster.spec
-    async with rm_client(cluster) as rm:
+    async with asyncio.timeout(_CALL_S), rm_client(cluster) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*spec.scheduler, token) as am:
-        await am.register()
+        async with asyncio.timeout(_CALL_S):
+            await am.register()
         made = Requester(am)
         beating = asyncio.create_task(made.beat())
         try:
@@ -148,5 +151,5 @@ async def requester(cluster: Cluster, name: str) -> AsyncIterator[Requester]:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beating  # raises what broke it
-            async with rm_client(cluster) as rm:
+            async with asyncio.timeout(_CALL_S), rm_client(cluster) as rm:
                 await rm.kill(app_id, diagnostics="the test is over")
