@@ -132,13 +132,13 @@ def default_s(markers: Iterable[str]) -> float:
 
 
 def session_fixtures(item: pytest.Item) -> set[str]:
-    """Return the fixtures of a test that live as long as the session, without pytest's own."""
+    """Return the fixtures of a test that live as long as the session, without those of pytest and its plugins."""
     info = getattr(item, "_fixtureinfo", None)
     definitions = info.name2fixturedefs.items() if info else ()
     return {
         name
         for name, made in definitions
-        if made[-1].scope == "session" and str(getattr(made[-1].func, "__module__", "")).startswith("tests.")
+        if made[-1].scope == "session" and not made[-1].func.__module__.startswith(("_pytest.", "xdist.", "anyio."))
     }
 
 

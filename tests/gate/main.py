@@ -8,7 +8,7 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.gate import report
 from tests.gate.runner import Result, Runner, pytest_command
@@ -37,10 +37,14 @@ def main(arguments: Sequence[str]) -> int:
     return run_steps(steps, RUN, goes_on=given.all)
 
 
-def run_steps(steps: Sequence[Step], out: Path, *, goes_on: bool, root: Path = ROOT) -> int:
+def run_steps(
+    steps: Sequence[Step], out: Path, *, goes_on: bool, root: Path = ROOT, runner: Runner | None = None
+) -> int:
     """Run steps; unless `goes_on`, the first that fails is the last. Returns the exit status."""
     out.mkdir(exist_ok=True)
-    runner, done, failed = Runner(), [], []
+    runner = runner or Runner()
+    done: list[dict[str, Any]] = []
+    failed: list[Result] = []
     junits = [out / f"junit-{step.name}.xml" for step in steps]
     for junit in junits:
         junit.unlink(missing_ok=True)
@@ -63,7 +67,7 @@ def run_steps(steps: Sequence[Step], out: Path, *, goes_on: bool, root: Path = R
     return 1 if failed else 0
 
 
-def entry(step: Step, result: Result) -> dict[str, object]:
+def entry(step: Step, result: Result) -> dict[str, Any]:
     return {
         "name": step.name,
         "result": "failed" if result.reasons else "passed",

@@ -90,7 +90,7 @@ def step_lines(steps: Iterable[Mapping[str, object]]) -> list[str]:
     """Return a table of steps: wall and CPU time, each with its bound, and what became of it."""
     lines = [f"{'step':<10} {'wall':>8} {'limit':>8} {'CPU':>8} {'bound':>8}  result"]
     for step in steps:
-        numbers = (step[name] for name in ("wall_s", "wall_limit_s", "cpu_s", "cpu_limit_s"))
+        numbers = (step.get(name) for name in ("wall_s", "wall_limit_s", "cpu_s", "cpu_limit_s"))
         cells = " ".join(f"{number:>6.0f} s" if isinstance(number, int | float) else f"{'-':>8}" for number in numbers)
         lines.append(f"{step['name']:<10} {cells}  {step['result']}")
     return lines

@@ -38,10 +38,11 @@ class Result:
 class Runner:
     """Runs one step after the other. Orphans of its descendants become its children: their CPU time is counted too."""
 
-    def __init__(self, say: Callable[[str], None] = lambda line: print(line, flush=True)) -> None:
+    def __init__(self, machine: Callable[[], leftovers.Machine] = leftovers.Machine.now) -> None:
+        """machine: what there is beside processes, before and after a step."""
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-        self.say = say
+        self.machine = machine
         self.signal = 0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._heard)
@@ -51,7 +52,7 @@ class Runner:
 
     def run(self, step: Step, command: Sequence[str], folder: Path) -> Result:
         """Run a command as a step; returns when neither it nor anything that it started is left."""
-        before, began_s, began_cpu_s = leftovers.Machine.now(), time.monotonic(), _cpu_s()
+        before, began_s, began_cpu_s = self.machine(), time.monotonic(), _cpu_s()
         result = Result()
         environment = os.environ | dict(step.environment)
         child = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
@@ -64,7 +65,7 @@ class Runner:
         result.wall_s, result.cpu_s = time.monotonic() - began_s, _cpu_s() - began_cpu_s
         if step.cpu_limit_s is not None and result.cpu_s > step.cpu_limit_s:
             result.reasons.append(
-                f"it took {result.cpu_s:.0f} s of CPU time, more than its bound {step.cpu_limit_s:.0f} s"
+                f"it took {result.cpu_s:.1f} s of CPU time, more than its bound {step.cpu_limit_s:.0f} s"
             )
         return result
 
@@ -96,9 +97,9 @@ class Runner:
             self.signal = 0
         else:
             result.reasons.append(f"it hung: it was not over after {step.wall_limit_s:.0f} s, its limit")
-            self.say(f"tests: {step.name} was not over after {step.wall_limit_s:.0f} s; stacks of all its processes:")
+            _say(f"tests: {step.name} was not over after {step.wall_limit_s:.0f} s; stacks of all its processes:")
             for text in stacks.dump(leftovers.descendants(), limit=stacks.OF_A_STEP):
-                self.say(text)
+                _say(text)
         for process in _pytests(child):
             process.send_signal(signal.SIGINT)
         status = self._wait(child, TEARDOWN_S)
@@ -112,12 +113,12 @@ class Runner:
         """End, remove and name what the step left behind."""
         left = leftovers.remaining()
         if left:
-            self.say("tests: processes that were left behind, and their stacks:")
+            _say("tests: processes that were left behind, and their stacks:")
             for text in stacks.dump(left, limit=stacks.OF_A_TEST):
-                self.say(text)
+                _say(text)
         lines = leftovers.end(left)
         self._reap()
-        now = leftovers.Machine.now()
+        now = self.machine()
         lines += leftovers.remove_groups(before, now) + leftovers.changes(before, now)
         result.reasons += [f"left behind: {line}" for line in lines]
 
@@ -126,6 +127,10 @@ def _pytests(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Return the child and its processes that run tests: each ends its fixtures."""
     main = psutil.Process(child.pid)
     return [*(one for one in main.children() if one.exe() == main.exe()), main]
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
 
 
 def _cpu_s() -> float:
