@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -11,13 +12,15 @@ from typing import Any, Final, TypeVar
 
 import requests
 
+from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.siteconf import read_site
 from quicksilver.cluster.spec import NodeAddresses
+from quicksilver.common.hadoop.yarn_client import RmClient
 from quicksilver.workloads.faults import checks
 from quicksilver.workloads.mapreduce import JobOptions, make_text
-from quicksilver.workloads.rest import get_text
+from quicksilver.workloads.rest import get_json, get_text
 from tests.promise.conftest import daemons
 
 T = TypeVar("T")
@@ -33,9 +36,9 @@ _PLAIN: Final[Mapping[str, str]] = {
 }
 
 
-def options(**properties: str) -> JobOptions:
-    """Return what jobs are submitted with; properties: further ones, with `_` for the dots of their names."""
-    return JobOptions(properties={**_PLAIN, **{name.replace("_", "."): value for name, value in properties.items()}})
+def options(*further: Mapping[str, str]) -> JobOptions:
+    """Return what jobs are submitted with; further: properties besides."""
+    return JobOptions(properties={key: value for some in (_PLAIN, *further) for key, value in some.items()})
 
 
 def behind(cluster: Cluster, kind: str, gate: Path) -> dict[str, str]:
@@ -85,6 +88,9 @@ def running(cluster: Cluster, policies: Mapping[str, Any], name: str) -> Iterato
     try:
         yield stack
         nothing_left(cluster, stack, name)
+    except BaseException:
+        end_applications(cluster)  # of a test that failed: the next one needs their places
+        raise
     finally:
         stack.stop()
     no_traceback(stack)
@@ -95,6 +101,20 @@ def nothing_left(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
     left = checks.leftovers(cluster, stack, groups=group(name))
     assert not left, "\n".join(left)
     assert checks.launched_twice(checks.node_logs(cluster)) == []
+
+
+def end_applications(cluster: Cluster) -> None:
+    """Have the ResourceManager kill all applications; without waiting."""
+    states = "NEW,SUBMITTED,ACCEPTED,RUNNING"
+    apps = (get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states={states}").get("apps") or {}).get("app", [])
+
+    async def kill() -> None:
+        async with RmClient(*cluster.spec.rm_client) as rm:
+            for app in apps:
+                _, stamp, number = app["id"].split("_")
+                await rm.kill(ApplicationIdProto(cluster_timestamp=int(stamp), id=int(number)), diagnostics="given up")
+
+    asyncio.run(kill())
 
 
 def no_traceback(stack: LocalDaemons) -> None:
@@ -117,6 +137,12 @@ def by_state(stack: LocalDaemons, app: str = "") -> dict[str, set[str]]:
             if row["kind"] == "Q" and app in ("", row["app_id"]):
                 found.setdefault(row["state"], set()).add(row["container_id"])
     return found
+
+
+def alive(stack: LocalDaemons, app: str = "") -> set[str]:
+    """Return the queueable containers whose programs run, be it on little CPU, at all sidecars."""
+    found = by_state(stack, app)
+    return found.get("running", set()) | found.get("shrunk", set())
 
 
 def logged(cluster: Cluster, container: str, log: str) -> str:

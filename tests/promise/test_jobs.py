@@ -44,7 +44,7 @@ class Done:
         return sorted(c for c in self.granted.all if application_of(c) == self.shell and not is_master(c))
 
     def held(self, app: str, expected: int) -> tuple[int, int]:
-        """Return how many starts of an application were held by the proxy's store, and how many the NodeManagers confirm.
+        """Return how many starts of an application were held by the proxy's store, and how many the nodes confirm.
 
         expected: the store is asked again for a while until it has so many.
         """
