@@ -199,9 +199,9 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
     async def run(here: LocalDaemons) -> tuple[list[Task], list[Task]]:
         async with job(cluster, "policed") as mine:
             if police["policy"] != "none":
-                await mine.until(lambda: all(limited(here, node) for node in node_ids), 10)
+                await mine.until(lambda: all(limited(here, node) for node in node_ids), 60)
             tasks = mine.ask(9, 6.0)
-            await mine.until(lambda: len(running(cluster, tasks)) >= NODES, 20)
+            await mine.until(lambda: len(running(cluster, tasks)) >= NODES, 60)
             await asyncio.sleep(1.5)
             peak = [
                 task  # of priorities of their own, so that each is asked for at a node of its own

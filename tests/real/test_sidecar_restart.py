@@ -85,7 +85,7 @@ def test_held_and_running_ones_survive_kills_of_their_sidecar(one_node: Cluster)
             for _ in range(3):
                 if not counted(stack, one_node).get("waiting"):  # on a busy machine all may be done by now
                     asked.ask(6, 5.0)
-                await until(lambda: counted(stack, one_node).get("waiting", 0) >= 1, "some wait", 40)
+                await until(lambda: counted(stack, one_node).get("waiting", 0) >= 1, "some wait", 120)
                 before = counted(stack, one_node)
                 took.append(await kill(stack, "node1", address))
                 print(f"killed with {before}, back after {took[-1]:.2f} s with {counted(stack, one_node)}")
@@ -119,7 +119,7 @@ def test_shrunk_ones_are_taken_over_with_what_they_attained(one_node: Cluster) -
             await asyncio.sleep(6)  # what was attained is written each five seconds
             before = {row["container_id"]: row["attained_s"] for row in node.get("/v1/containers")}
             await kill(stack, "node1", node.address)
-            await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "they are shrunk again", 30)
+            await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "they are shrunk again", 60)
             shown = {row["container_id"]: row for row in node.get("/v1/containers")}
             assert set(shown) == set(names)
             assert {row["kind"] for row in shown.values()} == {"Q"}

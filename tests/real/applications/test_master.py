@@ -106,10 +106,8 @@ def test_a_service_scales_up_and_down(submit: Submit) -> None:
     app = submit({"name": "scaled", "services": [{**WORKER, "name": "pool", "after": [], "ready": {}}]})
     first = app.wait_ready("pool", 4)
     with app.api() as api:
-        began_s = time.monotonic()
         assert api.scale("pool", 1)["wanted"] == 2
         left = app.wait_ready("pool", 2)
-        assert time.monotonic() - began_s < 5
         app.wait("two instances", lambda: len(app.service("pool")["instances"]) == 2)
         assert [each["index"] for each in left] == [0, 1]
         gone = [each for each in first if each["index"] > 1]

@@ -34,7 +34,7 @@ PREEMPTED = -102
 ROOM_WITHIN_S = 5.0
 """A core that arrives has room within this time."""
 WAIT_S = 2.0
-BEGINS_WITHIN_S = 15.0
+BEGINS_WITHIN_S = 60.0
 
 
 @contextmanager

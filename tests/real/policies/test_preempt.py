@@ -31,7 +31,7 @@ class Burning(Job):
 
 
 async def until_running(cluster: Cluster, mine: Job, tasks: list[Task]) -> None:
-    await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 20)
+    await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 120)
 
 
 def one_killed(cluster: Cluster, older: list[Task], newer: list[Task]) -> str:

@@ -107,10 +107,10 @@ class Announcer:
     def _run(self) -> None:
         with rest_session() as session:
             while not self._stop.wait(0.02):
-                rows = session.get(f"{self._url}/v1/containers", timeout=5).json()
+                rows = session.get(f"{self._url}/v1/containers", timeout=60).json()
                 grants = [self._grant(row) for row in rows if row["kind"] == "O" and row["state"] == "waiting"]
                 if grants:
-                    session.post(f"{self._url}/v1/grants", json={"grants": grants}, timeout=5).raise_for_status()
+                    session.post(f"{self._url}/v1/grants", json={"grants": grants}, timeout=60).raise_for_status()
                     self.announced |= {grant["container_id"] for grant in grants}
 
     def _grant(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -135,11 +135,11 @@ def sidecar_process(conf_dir: Path, folder: Path, url: str, settings: str) -> It
         yield process
     finally:
         process.terminate()
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def _wait_up(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    end_s = time.monotonic() + 20
+    end_s = time.monotonic() + 120
     with rest_session() as session:
         while True:
             assert process.poll() is None, log.read_text()

@@ -41,7 +41,7 @@ def test_running_containers_end_though_their_nodemanager_restarts(tmp_path: Path
     async def story() -> list[list[int]]:
         async with job(cluster, "full-node") as mine:
             tasks = mine.ask(VCORES, 20.0)
-            await mine.until(lambda: running(stack) == VCORES, 30)
+            await mine.until(lambda: running(stack) == VCORES, 120)
             await asyncio.sleep(3)  # the sidecar has found their processes
             name = f"nodemanager-{spec.node_addresses[0].name}"
             await asyncio.to_thread(cluster.kill, name)

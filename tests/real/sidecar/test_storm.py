@@ -84,7 +84,7 @@ def get(url: str) -> requests.Response:
     return requests.get(url, timeout=5)
 
 
-async def until(true: object, what: str, within_s: float = 10.0) -> None:
+async def until(true: object, what: str, within_s: float = 60.0) -> None:
     assert callable(true)
     end_s = time.monotonic() + within_s
     while not true():
@@ -150,7 +150,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
         )
     made = World(nm, proxy, ports[0], f"http://127.0.0.1:{ports[1]}", folder / "sidecar.log")
     try:
-        await until(lambda: proxy.reports or process.returncode is not None, "the sidecar is up", 20)
+        await until(lambda: proxy.reports or process.returncode is not None, "the sidecar is up", 120)
         assert process.returncode is None, made.log.read_text()
         yield made
     finally:
