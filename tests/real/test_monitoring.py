@@ -89,7 +89,7 @@ def server(stack: LocalDaemons, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def until(what: str, true: Callable[[], bool]) -> None:
-    eventually(what, lambda: true() or None, timeout_s=30)
+    eventually(what, lambda: true() or None, timeout_s=120)
 
 
 def test_all_targets_are_found_by_the_proxy_and_up(server: Prometheus, stack: LocalDaemons) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import quote
 
 import pytest
-import requests
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import start_pi
+from quicksilver.workloads.rest import eventually
 from tests.real.test_jobs import MAPS_Q
+from tests.real.ui.test_jobs_pages import KEPT_S
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page
 
 pytestmark = pytest.mark.hadoop
@@ -58,12 +60,20 @@ def test_pages_while_a_job_runs(overlay_cluster: Cluster, stack: LocalDaemons, b
     inspect_page(browser, f"{stack.url}/ui/health", "real-health", walk=False)
     assert "No problem is known" in browser.text("#problems") and browser.text("#sidecars td:last-child") == "3"
     assert job.wait(timeout_s=240).application_id
-    time.sleep(2)
-    timeline = requests.get(f"{stack.url}/v1/nodes/{node}/timeline", timeout=10).json()
-    ended = [one for one in timeline["containers"] if one["end"] == "ended" and one["kind"] == "Q"]
+
+    def ends() -> list[dict[str, Any]] | None:
+        containers = stack.get(f"/v1/nodes/{node}/timeline")["containers"]
+        over = all(one["ended_s"] is not None for one in containers)
+        return [one for one in containers if one["end"] == "ended" and one["kind"] == "Q"] if over else None
+
+    ended = eventually("the ends on the timeline", ends)
     assert ended and all(one["started_s"] < one["ended_s"] for one in ended)
     assert any(one["held_s"] is not None and one["held_s"] < one["started_s"] for one in ended), "some waited"
     history = stack.get("/v1/cluster/history")
     assert max(history["values"]["count_q"]) >= 1  # waits shorter than its 5 s are in no sample
-    today = requests.get(f"{stack.url}/ui/data/today", timeout=10).json()
-    assert today["ledger"]["containers_q"] >= MAPS
+
+    def counted() -> int | None:
+        found: int = stack.get("/ui/data/today")["ledger"]["containers_q"]
+        return found if found >= MAPS else None
+
+    eventually("all of them in the ledger", counted, KEPT_S)
