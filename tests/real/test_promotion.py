@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,8 @@ from quicksilver.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
 from tests.real.conftest import NODES, VCORES
+from tests.real.gated import Gated
+from tests.real.test_policies import running
 
 pytestmark = pytest.mark.hadoop
 TASK_MB = 256
@@ -96,24 +99,29 @@ async def until(true: Any, within_s: float) -> float:
 
 
 @pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
-def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stack: LocalDaemons) -> None:
+def test_resourcemanager_and_nodemanagers_show_guaranteed(
+    cluster: Cluster, stack: LocalDaemons, tmp_path: Path
+) -> None:
     count = NODES * VCORES
 
     async def run() -> list[Task]:
-        async with job(cluster, "promoted") as mine:
-            tasks = mine.ask(count, 20.0)
+        async with job(cluster, "promoted", make=Gated) as mine:
+            assert isinstance(mine, Gated)
+            mine.gate = tmp_path / "over"
+            tasks = mine.ask(count, 0.0)
             await mine.until_granted(tasks)
             begun_s = time.monotonic()
-            await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 15)
+            await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 60)
             at_rm_s = time.monotonic() - begun_s
             names = {task.containers[0] for task in tasks}
             guaranteed = dict.fromkeys(names, GUARANTEED)
-            await until(lambda: nm_types(cluster) == guaranteed, 10)
+            await until(lambda: nm_types(cluster) == guaranteed, 60)
             at_nm_s = time.monotonic() - begun_s
             shown = {c["container_id"]: c["kind"] for n in await _nodes(stack) for c in n["containers"]}
             assert shown == dict.fromkeys(names, "G"), "the sidecars"
             assert await asyncio.to_thread(rm_type, cluster, min(names)) == GUARANTEED
             print(json.dumps({"at_rm_s": round(at_rm_s, 2), "at_nm_s": round(at_nm_s, 2)}))
+            mine.open()
             await mine.until_done()
             return tasks
 
@@ -143,25 +151,31 @@ async def _nodes(stack: LocalDaemons) -> list[dict[str, Any]]:
     def read() -> list[dict[str, Any]]:
         return [stack.get(f"/v1/nodes/{node['id']}") for node in stack.get("/v1/nodes")["items"]]
 
-    await until(lambda: all(c["kind"] == "G" for node in read() for c in node["containers"]), 5)
+    await until(lambda: all(c["kind"] == "G" for node in read() for c in node["containers"]), 60)
     return read()
 
 
 @pytest.mark.parametrize(("stack", "killed"), [({}, True), (PROMOTE, False)], indirect=["stack"])
 def test_what_is_promoted_is_not_killed_for_guaranteed_ones(
-    cluster: Cluster, stack: LocalDaemons, killed: bool
+    cluster: Cluster, stack: LocalDaemons, tmp_path: Path, killed: bool
 ) -> None:
+    """The first job's tasks run until the second one has what it wants, or has waited for it for a while."""
     count = NODES * VCORES
 
     async def run() -> tuple[list[Task], list[Task]]:
-        async with job(cluster, "first") as first, job(cluster, "second") as second:
-            tasks = first.ask(count, 12.0)
-            await first.until_granted(tasks)
+        async with job(cluster, "first", make=Gated) as first, job(cluster, "second") as second:
+            assert isinstance(first, Gated)
+            first.gate = tmp_path / "over"
+            tasks = first.ask(count, 2.0)
+            await first.until(lambda: len(running(cluster, tasks)) == count, 120)
             if not killed:
-                await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 15)
+                await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 60)
+            urgent = second.ask(2, 1.0, priority=URGENT)
+            if killed:
+                await second.until_done()
             else:
                 await asyncio.sleep(3)
-            urgent = second.ask(2, 1.0, priority=URGENT)
+            first.open()
             await second.until_done()
             await first.until_done()
             return tasks, urgent

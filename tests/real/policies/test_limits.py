@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,9 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import GUARANTEED, Watch
 from tests.real.conftest import NODES, VCORES
+from tests.real.gated import Gated
 from tests.real.policies.test_orders_and_quotas import queueable
-from tests.real.test_policies import LONG, all_lives, recorded, stack
+from tests.real.test_policies import LONG, all_lives, recorded, running, stack
 
 pytestmark = pytest.mark.hadoop
 NODE_MB = 4096
@@ -78,12 +80,23 @@ PROMOTE = {
         pytest.param("none", 0, marks=LONG),
     ],
 )
-def test_as_many_become_guaranteed_as_the_policy_has_room_for(cluster: Cluster, policy: str, promoted: int) -> None:
-    """All slots run queueable containers; `when_room` may fill half of the YARN queue."""
+def test_as_many_become_guaranteed_as_the_policy_has_room_for(
+    cluster: Cluster, tmp_path: Path, policy: str, promoted: int
+) -> None:
+    """All slots run queueable containers, as long as it takes; `when_room` may fill half of the YARN queue."""
+
+    def guaranteed() -> int:
+        return sum(one.execution_type == GUARANTEED for one in watch.seen.values())
 
     async def run() -> list[Task]:
-        async with job(cluster, "promoted") as mine:
-            tasks = mine.ask(NODES * VCORES, 14.0)
+        async with job(cluster, "promoted", make=Gated) as mine:
+            assert isinstance(mine, Gated)
+            mine.gate = tmp_path / "over"
+            tasks = mine.ask(NODES * VCORES, 0.0)
+            await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 120)
+            await mine.until(lambda: guaranteed() >= promoted, 120)
+            await asyncio.sleep(5.0)  # for one too many to show
+            mine.open()
             await mine.until_done()
             return tasks
 

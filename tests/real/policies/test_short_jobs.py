@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
+from tests.real.gated import Gated
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop
@@ -29,14 +31,20 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def long_and_short(cluster: Cluster) -> tuple[list[Task], list[Task]]:
-    """Run a job that wants more than the cluster's slots for 8 s each, and a short one that comes when it has begun."""
-    async with job(cluster, "long") as long:
+async def long_and_short(cluster: Cluster, gate: Path) -> tuple[list[Task], list[Task]]:
+    """Run a job that wants more than the cluster's slots for 8 s each, and a short one that comes when it has begun.
+
+    The tasks of the long job begin their 8 s when there is the file `gate`: after the short one unless it is there now.
+    """
+    async with job(cluster, "long", make=Gated) as long:
+        assert isinstance(long, Gated)
+        long.gate = gate
         wide = long.ask(NODES * VCORES + 2, 8.0)
-        await long.until(lambda: sum(bool(task.containers) for task in wide) >= (NODES - 1) * VCORES, 30)
+        await long.until(lambda: sum(bool(task.containers) for task in wide) >= (NODES - 1) * VCORES, 120)
         async with job(cluster, "short") as short:
             quick = short.ask(VCORES, 0.5)
             await short.until_done()
+            long.open()
             await long.until_done()
             return wide, quick
 
@@ -49,10 +57,15 @@ def ran(cluster: Cluster, tasks: list[Task]) -> list[Life]:
 
 @pytest.mark.parametrize("route", ["only_g", "only_q"])
 @pytest.mark.parametrize("kept", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_long_job_stays_off_the_nodes_that_are_kept_for_short_ones(cluster: Cluster, route: str, kept: bool) -> None:
+def test_a_long_job_stays_off_the_nodes_that_are_kept_for_short_ones(
+    cluster: Cluster, tmp_path: Path, route: str, kept: bool
+) -> None:
+    gate = tmp_path / "over"
+    if not kept:
+        gate.touch()  # the short job can only run after the long one's first tasks
     policies = KEPT if kept else {"estimate": KEPT["estimate"]}
     with stack(cluster, routes=[{"policy": route}], place={"policy": "late"}, **policies):
-        wide, quick = asyncio.run(long_and_short(cluster))
+        wide, quick = asyncio.run(long_and_short(cluster, gate))
     of_long, of_short = ran(cluster, wide), ran(cluster, quick)
     first_end = min(life.over_s or 0.0 for life in of_long)
     at_once = [life for life in of_short if (life.running_s or 0.0) < first_end]
