@@ -182,7 +182,7 @@ def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
         master.close()
 
     with capture_logs() as logs:
-        whole(test, handshake_timeout_s=1.0)
+        whole(test, handshake_timeout_s=4.0)
     assert len([line for line in logs if "did not log in" in line["event"]]) == 1, "one line for all of them"
 
 

@@ -148,7 +148,7 @@ def test_a_commit_of_which_nobody_heard_doubles_nothing(store: Store) -> None:
     for number in range(1, 4):
         writer.grant(grant(number))
         writer.keep(happened(number, number))
-        assert writer.flush(20)
+        assert writer.flush(120)
     writer.close()
     with store.engine.connect() as connection:
         assert len(list(connection.scalars(select(Grant.container_id)))) == 3
@@ -174,13 +174,13 @@ def test_a_deleted_file_is_missed_and_made_anew(tmp_path: Path) -> None:
     with told() as lines:
         file.unlink()
         load.writer.grant(grant(2))
-        assert load.writer.flush(20)
+        assert load.writer.flush(120)
     assert load.kept() == [grant(2).container_id] and file.stat().st_mode & 0o777 == 0o600
     assert lines == [OUT, BACK]
     shutil.copy(file, tmp_path / "other.db")
     (tmp_path / "other.db").rename(file)
     load.writer.grant(grant(3))
-    assert load.writer.flush(20)
+    assert load.writer.flush(120)
     assert set(load.kept()) >= {grant(3).container_id}
     end(load)
 
@@ -195,7 +195,7 @@ def test_a_deleted_directory_is_an_outage_until_it_is_back(tmp_path: Path) -> No
     assert not load.writer.flush(0.7)
     load.wait_for_outage()
     (tmp_path / "lib").mkdir()
-    assert load.writer.flush(20) and load.kept() == [grant(2).container_id]
+    assert load.writer.flush(120) and load.kept() == [grant(2).container_id]
     end(load)
 
 
@@ -213,7 +213,7 @@ def test_a_broken_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     load = Load(Store(f"sqlite:///{file}"))
     with capture_logs() as logs:
         load.writer.grant(grant(2))
-        assert load.writer.flush(20)
+        assert load.writer.flush(120)
     (aside,) = tmp_path.glob("proxy.db.broken-*")
     assert aside.read_bytes() == bytes(content)
     assert load.kept() == [grant(2).container_id]
@@ -253,7 +253,7 @@ def test_a_lock_of_another_process_is_an_outage(tmp_path: Path, monkeypatch: pyt
                 threading.Event().wait(0.01)
             assert "locked" in load.writer.outage
             other.kill()
-        assert load.writer.flush(20)
+        assert load.writer.flush(120)
     assert lines == [OUT, BACK]
     assert len(load.kept()) == 2
     end(load)
@@ -274,7 +274,7 @@ def test_memory_is_bounded_and_what_is_lost_is_told(tmp_path: Path, monkeypatch:
         lost = load.sample("store_dropped_total", reason="full") or 0
         assert 1000 - 100 - 50 <= lost <= 900, "a batch may be out of the queue already"
         blocker.rollback()
-        assert load.writer.flush(20)
+        assert load.writer.flush(120)
     assert len(load.kept()) == 1000 - lost
     (again,) = [line for line in logs if line["event"] == "the queue of the store has room again"]
     assert again["dropped"] == lost
@@ -305,7 +305,7 @@ def test_a_fault_of_our_own_does_not_end_all_writing(store: Store, monkeypatch: 
     writer.start()
     for number in (1, 2, 3):
         writer.grant(grant(number))
-        assert writer.flush(20)
+        assert writer.flush(120)
     writer.close()
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_dropped_total", {"reason": "fault"}) == 1
     with store.engine.connect() as connection:

@@ -313,7 +313,7 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
             again = await waiting
             stop = y.StopContainersRequestProto(container_id=[container_proto(cid(2))])
             await again.call("stopContainers", stop)
-            await until(lambda: not list(w.sidecar.node.state.using()), 8)
+            await until(lambda: not list(w.sidecar.node.state.using()))
             await again.close()
             await am.close()
 
@@ -337,11 +337,11 @@ def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
             w.nm.sick, w.nm.began_s = False, time.time()
             w.nm.unlaunched = {cid(2), cid(3)}
             await w.nm.start()
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"], 8)
-            await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"], 8)
+            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"])
+            await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"])
             assert w.sidecar.node.state.used() == Resources(2048, 2)
             w.nm.running.clear()  # the ResourceManager had them ended
-            await until(lambda: not list(w.sidecar.node.state.using()), 8)
+            await until(lambda: not list(w.sidecar.node.state.using()))
             await am.close()
 
     run(story)

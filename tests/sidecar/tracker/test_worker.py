@@ -244,7 +244,7 @@ def test_each_resourcemanager_has_its_listener(tmp_path: Path, rm: Rm) -> None:
 
 
 def test_garbage_and_silence_end_a_connection_with_one_line(tmp_path: Path, rm: Rm) -> None:
-    with relaying(tmp_path, rm.port, handshake_timeout_s=0.5) as relay:
+    with relaying(tmp_path, rm.port, handshake_timeout_s=2.0) as relay:
         with socket.create_connection(("127.0.0.1", relay.port), timeout=60) as http:
             http.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert http.recv(100) == b""
