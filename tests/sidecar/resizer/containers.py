@@ -40,7 +40,7 @@ def container(script: str = BURNER) -> Iterator[Leader]:
         yield leader
     finally:
         end_session(process.pid)
-        process.wait(10)
+        process.wait(60)
 
 
 def session(pid: int) -> set[int]:

@@ -87,7 +87,7 @@ def sidecar(*words: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
         yield process, int(process.stdout.readline())
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         assert process.stdout is not None
         process.stdout.close()
 
@@ -117,7 +117,7 @@ def test_a_killed_sidecar_s_containers_get_everything_back(number: int) -> None:
             time.sleep(0.1)
             assert not over(guardian_pid)
             process.send_signal(number)
-            process.wait(10)
+            process.wait(60)
             wait_until(lambda: groups_left() == [], "no groups")
             wait_until(lambda: over(guardian_pid), "the guardian ends")
         assert not quiet(stopped)
