@@ -13,6 +13,9 @@ from quicksilver.common.http.async_client import MAX_ANSWER, AsyncRestClient
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials
 
+pytestmark = pytest.mark.filterwarnings("default:unclosed resource:ResourceWarning")
+"""As an error it would keep a loop of uvloop from its end: tests/loops.py."""
+
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
 WHY = b'{"error": {"code": "busy", "message": "not yet"}}'
 BUSY = b"HTTP/1.1 409 Conflict\r\ncontent-length: %d\r\n\r\n" % len(WHY) + WHY

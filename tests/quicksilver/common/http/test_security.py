@@ -32,6 +32,9 @@ from quicksilver.common.http.security import Credentials, Security, SecuritySett
 from quicksilver.common.http.tokens import Role, add_token, read_tokens
 from quicksilver.common.process.listening import bound_socket
 
+pytestmark = pytest.mark.filterwarnings("default:unclosed resource:ResourceWarning")
+"""As an error it would keep a loop of uvloop from its end: tests/loops.py."""
+
 certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 SIDECAR = Side(False, True, frozenset(["rm1"]))
 PROXY = Side(True, True)
