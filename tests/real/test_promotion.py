@@ -24,7 +24,7 @@ from quicksilver.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
 from tests.real.conftest import NODES, VCORES
-from tests.real.gated import Gated
+from tests.real.policies.gated import Gated
 from tests.real.test_policies import running
 
 pytestmark = pytest.mark.hadoop

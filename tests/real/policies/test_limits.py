@@ -13,7 +13,7 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import GUARANTEED, Watch
 from tests.real.conftest import NODES, VCORES
-from tests.real.gated import Gated
+from tests.real.policies.gated import Gated
 from tests.real.policies.test_orders_and_quotas import queueable
 from tests.real.test_policies import LONG, all_lives, recorded, running, stack
 

@@ -13,7 +13,7 @@ from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
-from tests.real.gated import Gated
+from tests.real.policies.gated import Gated
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop
