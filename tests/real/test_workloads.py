@@ -21,7 +21,8 @@ from quicksilver.workloads.rest import get_json
 from quicksilver.workloads.rumen import make_trace
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(960)]
+"""More than a client's own limit (`clients.TIMEOUT_S`), which shows the end of what it printed."""
 TEXT = mapreduce.make_text(500)
 SOURCE = "/workloads/text"
 SPARK = ROOT / spark.DEFAULT_PYTHON
