@@ -58,7 +58,7 @@ async def stories(stack: LocalDaemons, one: Job, two: Job, first: NodeWatch, sec
     starving = two.ask(1, 300.0, priority=BURNS, hosts=hosts[1:2])
     older = await started(one, first, burning[0])
     starves_here = await started(two, second, starving[0])
-    await one.until(lambda: min(first.attained_s(older), second.attained_s(starves_here)) >= 3.0, WITHIN_S)
+    await one.until(lambda: min(first.attained_s(older), second.attained_s(starves_here)) >= 1.5, WITHIN_S)
     burning += one.ask(1, 300.0, priority=BURNS, hosts=hosts[:1])
     newer = await started(one, first, burning[1])
     async with job(stack.cluster, "sleeps") as small:
