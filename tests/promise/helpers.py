@@ -18,6 +18,7 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.siteconf import read_site
 from quicksilver.cluster.spec import NodeAddresses
 from quicksilver.common.hadoop.yarn_client import RmClient
+from quicksilver.workloads.clients import Client, application_id
 from quicksilver.workloads.faults import checks
 from quicksilver.workloads.mapreduce import JobOptions, make_text
 from quicksilver.workloads.rest import get_json, get_text
@@ -76,14 +77,18 @@ def group(name: str) -> str:
 
 
 @contextmanager
-def running(cluster: Cluster, policies: Mapping[str, Any], name: str) -> Iterator[LocalDaemons]:
+def running(
+    cluster: Cluster, policies: Mapping[str, Any], name: str, *, supervised: bool = True
+) -> Iterator[LocalDaemons]:
     """Run proxy and sidecars for the time of a with block; at its end nothing may be left, and no log has an error.
 
-    A cluster that a test has turned plain is turned back before.
+    supervised: whether they are restarted when they end, which costs a process more for each. A cluster that a test
+    has turned plain is turned back before.
     """
     if not cluster.spec.overlay:
         cluster.restart_yarn(overlay=True)
     stack = daemons(cluster, policies, name)
+    stack.supervised = supervised
     stack.start()
     try:
         yield stack
@@ -143,6 +148,13 @@ def alive(stack: LocalDaemons, app: str = "") -> set[str]:
     """Return the queueable containers whose programs run, be it on little CPU, at all sidecars."""
     found = by_state(stack, app)
     return found.get("running", set()) | found.get("shrunk", set())
+
+
+def submitted(client: Client) -> str:
+    """Return the application that a client has submitted, "" as long as it has not; it must run."""
+    assert client.poll() is None, client.text
+    text = client.text
+    return application_id(text) if "Submitted application" in text else ""
 
 
 def logged(cluster: Cluster, container: str, log: str) -> str:

@@ -19,7 +19,7 @@ from quicksilver.workloads.distributed_shell import shell_arguments
 from quicksilver.workloads.mapreduce import RunningJob, count_words, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import GUARANTEED, Watch
 from tests.promise.conftest import CORES, NODES
-from tests.promise.helpers import TEXT, WITHIN_S, alive, at_node, behind, by_state, options, running, until
+from tests.promise.helpers import TEXT, WITHIN_S, alive, at_node, behind, by_state, options, running, submitted, until
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop, pytest.mark.timeout(900)]
 MAPS, SHELLS = 4, 9
@@ -51,7 +51,7 @@ class Story:
 
     def settle(self) -> None:
         """Wait until containers of both jobs run, others wait for a place, and nothing starts."""
-        apps = [until("an application", lambda c=c: _submitted(c)) for c in (self.job.client, self.shell)]
+        apps = [until("an application", lambda c=c: submitted(c)) for c in (self.job.client, self.shell)]
 
         def settled() -> bool:
             starting = by_state(self.stack).keys() - {"running", "shrunk", "waiting"}
@@ -96,12 +96,6 @@ class Story:
     def on(self, node: NodeAddresses) -> set[str]:
         """Return the queueable containers that run at a node."""
         return {row["container_id"] for row in at_node(self.stack, node)} & self.running
-
-
-def _submitted(client: Client) -> str:
-    assert client.poll() is None, client.text
-    text = client.text
-    return clients.application_id(text) if "Submitted application" in text else ""
 
 
 @contextmanager

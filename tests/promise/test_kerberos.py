@@ -1,0 +1,114 @@
+"""A secure cluster under `policies: {}`: a job is right, its tasks held, no secret is written, no forger let in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from hadoop_rpc.errors import HadoopRpcError
+from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.common.hadoop.yarn_client import AmClient
+from quicksilver.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
+from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import held_starts, measure
+from tests.promise.conftest import CORES, EXTRA
+from tests.promise.helpers import TEXT, WITHIN_S, options, until
+from tests.real.holder import Holder, holder, written
+
+pytestmark = [pytest.mark.promise, pytest.mark.hadoop, pytest.mark.kerberos]
+MAPS: Final = 2
+TASKS: Final = MAPS + 1
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDaemons]:
+    spec = ClusterSpec(
+        workdir=tmp_path_factory.mktemp("secure"),
+        base_port=free_base_port(nodes=1),
+        nodes=1,
+        node_vcores=CORES + EXTRA,
+        node_memory_mb=3072,
+        min_allocation_mb=256,
+        resource_calculator="dominant",
+        kerberos=True,
+        spnego=True,
+        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1"}},
+    )
+    cluster = Cluster(spec)
+    cluster.start()
+    try:
+        made = LocalDaemons(cluster, {}, sidecar={"vcores": CORES, "cgroup": f"quicksilver-secure-{os.getpid()}"})
+        made.supervised = False
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop()
+    finally:
+        cluster.stop()
+
+
+def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
+    cluster = stack.cluster
+    put_text(cluster, "/secure/input", TEXT)
+    with Watch(cluster) as watch:
+        job = start_wordcount(cluster, "/secure/input", "/secure/counted", maps=MAPS, options=options()).wait(WITHIN_S)
+    assert read_counts(cluster, "/secure/counted") == count_words(TEXT)
+    assert (job.failed_attempts, job.killed_attempts) == (0, 0)
+    way = measure(cluster, "quicksilver", job, watch, "")
+    assert way.disagreeing == ()
+    assert way.rm_opportunistic == way.nm_opportunistic == TASKS, way
+    until("all held starts in the store", lambda: held_starts(stack, way).held >= TASKS, 30)
+    assert held_starts(stack, way).confirmed == TASKS
+    assert stack.get("/v1/health")["problems"] == []
+
+
+def test_forgers_are_refused_and_no_secret_is_written(stack: LocalDaemons) -> None:
+    cluster, secrets = stack.cluster, []
+
+    async def refused(token: TokenProto) -> None:
+        with pytest.raises((HadoopRpcError, OSError)) as caught:
+            async with AmClient(*cluster.spec.scheduler, token) as forger:
+                await forger.register()
+        said.append(str(caught.value))
+
+    async def forged(honest: Holder) -> None:
+        other = TokenProto()
+        other.CopyFrom(honest.token)
+        other.password = bytes(byte ^ 1 for byte in other.password)
+        await refused(other)
+        other.CopyFrom(honest.token)
+        other.identifier = bytes([*other.identifier[:-1], other.identifier[-1] ^ 1])
+        await refused(other)
+
+    async def talk() -> None:
+        async with holder(cluster, "honest") as app:
+            await forged(app)
+            (container,) = await app.granted(1)
+            async with app.node(container) as node:
+                await node.start(container, "true")
+            assert (await app.finished(container)).exit_status == 0
+            secrets.extend(app.secrets())
+
+    said: list[str] = []
+    asyncio.run(talk())
+    assert len(said) == 2 and "digest response" in said[0] and "Invalid AMRMToken" in said[1], said
+    assert len(secrets) >= 3, "the tokens of the master, of the node and of the container"
+    forms = {form for secret in secrets for form in written(secret)}
+    looked_at = []
+    for path in stack.folder.rglob("*"):
+        if path.name.startswith("attempts-"):  # the last answers, which a resync repeats with their tokens
+            assert path.stat().st_mode & 0o077 == 0, path
+        elif path.is_file():
+            looked_at.append(path.name)
+            content = path.read_bytes()
+            assert not [form for form in forms if form in content], path
+    assert {"proxy.log", "proxy.db", "node1.log"} <= set(looked_at)

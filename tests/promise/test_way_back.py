@@ -1,0 +1,136 @@
+"""The way back to stock YARN (docs/uninstall.md) while a MapReduce job runs; its files too are as they were.
+
+The cluster is plain afterwards: `helpers.running` turns it back for a module that comes later.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from quicksilver.cli import cli
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.daemon_processes import DaemonProcesses
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.workloads.clients import Clients
+from quicksilver.workloads.faults import checks
+from quicksilver.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
+from quicksilver.workloads.records import Watch, application_of
+from tests.promise.conftest import daemons
+from tests.promise.helpers import (
+    TEXT,
+    alive,
+    behind,
+    end_applications,
+    no_traceback,
+    options,
+    submitted,
+    until,
+)
+
+pytestmark = [pytest.mark.promise, pytest.mark.hadoop, pytest.mark.timeout(900)]
+MAPS, REDUCES = 2, 2
+ENDED_S = 480.0
+ONE_AT_A_TIME = {"mapreduce.job.running.reduce.limit": "1"}
+"""The second reduce is asked for once the first one has ended."""
+
+
+@pytest.fixture
+def stack(jobs_cluster: Cluster) -> Iterator[LocalDaemons]:
+    if not jobs_cluster.spec.overlay:
+        jobs_cluster.restart_yarn(overlay=True)
+    made = daemons(jobs_cluster, {}, "back")
+    made.supervised = False
+    made.start()
+    try:
+        yield made
+    except BaseException:
+        end_applications(jobs_cluster)
+        raise
+    finally:
+        made.stop()
+    no_traceback(made)
+
+
+def end(stack: LocalDaemons, name: str) -> None:
+    """Stop one of our processes for good."""
+    process = stack.processes.pop(name)
+    process.terminate()
+    process.wait(60)
+
+
+def plain(cluster: Cluster) -> None:
+    """Write the site files as they were before the installation; what runs has the others still."""
+    cluster.spec = cluster.spec.model_copy(update={"overlay": False})
+    cluster.conf, cluster.processes = ConfDirs(cluster.spec), DaemonProcesses(cluster.spec)
+    cluster.conf.write(cluster.launcher.jars)
+
+
+def live_q(stack: LocalDaemons) -> int:
+    """Return what `quicksilver app list` shows as live Q, of all applications."""
+    return sum(app["live_q"] + app["wanted_q"] for app in stack.get("/v1/applications")["items"])
+
+
+def test_a_job_goes_on_on_stock_yarn(jobs_cluster: Cluster, stack: LocalDaemons, tmp_path: Path) -> None:
+    maps, reduces = tmp_path / "maps", tmp_path / "reduces"
+    given = options(behind(jobs_cluster, "map", maps), behind(jobs_cluster, "reduce", reduces), ONE_AT_A_TIME)
+    put_text(jobs_cluster, "/back/input", TEXT)
+    with Watch(jobs_cluster) as watch, Clients() as together:
+        job = start_wordcount(jobs_cluster, "/back/input", "/back/counted", maps=MAPS, reduces=REDUCES, options=given)
+        together.add(job.client)
+        app = until("an application", lambda: submitted(job.client))
+        until("maps that run as queueable", lambda: len(alive(stack, app)) == MAPS, seen=lambda: alive(stack, app))
+        master = guaranteed(watch, app)
+        ordered = CliRunner().invoke(cli, ["proxy", "bypass", "on", "--url", stack.url])
+        assert ordered.exit_code == 0, ordered.output
+        assert live_q(stack) == MAPS, "what runs goes on"
+        maps.touch()
+        until("no live Q", lambda: live_q(stack) == 0, seen=lambda: stack.get("/v1/applications")["items"])
+        until("a reduce that runs as guaranteed", lambda: guaranteed(watch, app) > master)
+        before = guaranteed(watch, app)
+        assert len(before - master) == 1, before
+        plain(jobs_cluster)
+        end(stack, "proxy")
+        jobs_cluster.restart("resourcemanager")
+        for node in jobs_cluster.spec.node_addresses:
+            end(stack, node.name)
+            jobs_cluster.restart(f"nodemanager-{node.name}")
+        reduces.touch()
+        result = job.wait(ENDED_S)
+        granted = watch.granted()
+    assert read_counts(jobs_cluster, "/back/counted") == count_words(TEXT)
+    assert (result.failed_attempts, result.killed_attempts) == (0, 0)
+    assert (result.maps, result.reduces) == (MAPS, REDUCES)
+    assert len(granted.opportunistic) == MAPS, "the maps alone"
+    assert guaranteed(watch, app) > before, "the second reduce came from the ResourceManager itself"
+    left = checks.leftovers(jobs_cluster, None, groups="none-of-ours")
+    assert not left, "\n".join(left)
+    assert checks.launched_twice(checks.node_logs(jobs_cluster)) == []
+
+
+def guaranteed(watch: Watch, app: str) -> set[str]:
+    """Return the guaranteed containers that the ResourceManager has granted to an application since the begin."""
+    granted = watch.granted()
+    return {c for c in granted.all - granted.opportunistic if application_of(c) == app}
+
+
+@pytest.mark.parametrize("role", ["resourcemanager", "nodemanager"])
+def test_site_files_are_as_before_byte_for_byte(jobs_cluster: Cluster, tmp_path: Path, role: str) -> None:
+    plain(jobs_cluster)
+    source = jobs_cluster.rm_conf_dir if role == "resourcemanager" else jobs_cluster.node_conf_dirs[0]
+    folder = tmp_path / "conf"
+    shutil.copytree(source, folder)
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+    for command, changed in (("install", True), ("uninstall", False)):
+        arguments = [command, "--conf-dir", str(folder), "--in-place", *(["--role", role] if changed else [])]
+        done = CliRunner().invoke(cli, arguments)
+        assert done.exit_code == 0, done.output
+        now = {name: (folder / name).read_bytes() for name in before}
+        assert (now != before) is changed, command
+    added = {file.name for file in folder.iterdir()} - before.keys()
+    assert all(".before-quicksilver-" in name for name in added), added
