@@ -195,11 +195,17 @@ def app_name(app_id: y.ApplicationIdProto) -> str:
 
 @asynccontextmanager
 async def job(
-    cluster: Cluster, name: str, *, queue: str = "default", make: type[Job] = Job, tags: tuple[str, ...] = ()
+    cluster: Cluster,
+    name: str,
+    *,
+    queue: str = "default",
+    make: type[Job] = Job,
+    tags: tuple[str, ...] = (),
+    user: str = USER,
 ) -> AsyncIterator[Job]:
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
-    async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=USER) as rm:
+    async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=user) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue, tags=tags)
         token = await rm.am_rm_token(app_id, timeout_s=_CALL_S)
     async with AmClient(*spec.scheduler, token) as am:
@@ -220,7 +226,7 @@ async def job(
                 if ended:
                     await unregister(am, y.APP_SUCCEEDED)
                 else:
-                    async with RmClient(*spec.rm_client, user=USER) as rm:
+                    async with RmClient(*spec.rm_client, user=user) as rm:
                         await rm.kill(app_id, diagnostics="given up")
     if made.errors:
         raise BenchError(f"{name}: {'; '.join(made.errors)}")

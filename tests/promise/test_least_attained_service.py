@@ -88,12 +88,11 @@ async def swaps(short: Job, quick: Task, node: NodeWatch, older: str, newer: str
 
 
 async def starves(other: Job, node: NodeWatch, starving: str) -> None:
-    """A container of the long job stands still beside two of short jobs; when it starves it runs, for a quantum."""
-    await other.until(lambda: len(node.of(starving, "shrunk")) == 2, WITHIN_S)
-    (stopped, again), ran = node.of(starving, "shrunk"), node.of(starving, "running")[1]
-    stood_s, went_s = ran.at_s - stopped.at_s, again.at_s - ran.at_s
+    """A container of the long job stands still beside two of short jobs, which attain less; when it starves it runs."""
+    await other.until(lambda: node.of(starving, "shrunk") and node.of(starving, "running")[1:], WITHIN_S)
+    stopped, ran = node.of(starving, "shrunk")[0], node.of(starving, "running")[1]
+    stood_s = ran.at_s - stopped.at_s
     assert stood_s >= STARVE_QUANTA * QUANTUM_S - EARLY_S, f"it ran before it starved:\n{node.story()}"
-    assert went_s >= QUANTUM_S - EARLY_S, f"it gave way while it was protected:\n{node.story()}"
 
 
 async def started(of_job: Job, node: NodeWatch, task: Task) -> str:
