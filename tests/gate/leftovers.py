@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,21 +40,27 @@ class Machine:
 def remove_groups(before: Machine, now: Machine) -> list[str]:
     """Remove control groups that are new and empty, inner ones first; returns a line for each that was left behind.
 
-    Groups with processes are somebody else's: of ours, none is left.
+    Groups with processes, and those named after a process that lives, are somebody else's: of ours, none is left.
     """
     lines = []
-    for path in sorted(now.cgroups - before.cgroups, key=lambda path: len(path.parts), reverse=True):
-        if not path.is_dir() or _processes_in(path):
+    for path in sorted(now.cgroups - before.cgroups):
+        if not path.is_dir() or _is_anothers(path):
             continue
-        for inner in sorted((folder for folder in path.rglob("*") if folder.is_dir()), reverse=True):
-            inner.rmdir()
-        path.rmdir()
-        lines.append(f"control group {path}")
+        try:
+            for inner in sorted((folder for folder in path.rglob("*") if folder.is_dir()), reverse=True):
+                inner.rmdir()
+            path.rmdir()
+            lines.append(f"control group {path}")
+        except OSError as error:
+            lines.append(f"control group {path}, which cannot be removed: {error.strerror}")
     return lines
 
 
-def _processes_in(group: Path) -> list[str]:
-    return [pid for file in group.rglob("cgroup.procs") for pid in file.read_text().split()]
+def _is_anothers(group: Path) -> bool:
+    owner = re.search(r"-(\d+)$", group.name)
+    if owner is not None and psutil.pid_exists(int(owner[1])):
+        return True
+    return any(file.read_text().strip() for file in group.rglob("cgroup.procs"))
 
 
 def changes(before: Machine, now: Machine) -> list[str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -101,7 +102,8 @@ class Runner:
             for text in stacks.dump(leftovers.descendants(), limit=stacks.OF_A_STEP):
                 _say(text)
         for process in _pytests(child):
-            process.send_signal(signal.SIGINT)
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGINT)
         status = self._wait(child, TEARDOWN_S)
         if status is None:
             result.reasons.append(f"its teardown was not over after {TEARDOWN_S} s")
@@ -125,8 +127,10 @@ class Runner:
 
 def _pytests(child: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Return the child and its processes that run tests: each ends its fixtures."""
-    main = psutil.Process(child.pid)
-    return [*(one for one in main.children() if one.exe() == main.exe()), main]
+    with suppress(psutil.Error):  # it may end just now
+        main = psutil.Process(child.pid)
+        return [*(one for one in main.children() if one.name() == main.name()), main]
+    return []
 
 
 def _say(line: str) -> None:

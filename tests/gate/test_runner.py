@@ -249,9 +249,9 @@ def test_mounts_and_lines_of_hosts_that_were_left_are_named() -> None:
 
 def test_a_control_group_with_processes_is_left_to_its_owner(tmp_path: Path) -> None:
     before = leftovers.Machine.now(tmp_path)
-    group = tmp_path / "quicksilver-theirs"
-    group.mkdir()
-    (group / "cgroup.procs").write_text("17\n")
-    (tmp_path / "other").mkdir()
+    used, idle, other = (tmp_path / name for name in ("quicksilver-used", f"quicksilver-x-{os.getpid()}", "other"))
+    for group in (used, idle, other):
+        group.mkdir()
+    (used / "cgroup.procs").write_text("17\n")
     assert leftovers.remove_groups(before, leftovers.Machine.now(tmp_path)) == []
-    assert group.is_dir()
+    assert used.is_dir() and idle.is_dir() and other.is_dir()
