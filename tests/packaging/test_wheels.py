@@ -19,13 +19,12 @@ from tests.packaging.environment_wheels import locked_for_here
 from tests.paths import ROOT
 from tests.quicksilver.simulator.queues import write_trace
 
+pytestmark = pytest.mark.packages
 GENERIC: Final = ("cluster", "report", "shell", "bench", "common")
 OTHERS: Final = ("PYTHON", "QUICKSILVER", "HADOOP")
 """Prefixes of variables that would change what the programs see."""
 IMPORT_ALL: Final = """
 import importlib, json, sys
-
-pytestmark = pytest.mark.packages
 failed, strange = {}, []
 for name in json.load(sys.stdin):
     try:
