@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
+from quicksilver.cluster import state
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.confdirs import ConfDirs
 from quicksilver.cluster.daemon_processes import DaemonProcesses
@@ -69,6 +70,7 @@ def plain(cluster: Cluster) -> None:
     cluster.spec = cluster.spec.model_copy(update={"overlay": False})
     cluster.conf, cluster.processes = ConfDirs(cluster.spec), DaemonProcesses(cluster.spec)
     cluster.conf.write(cluster.launcher.jars)
+    state.save(cluster.processes.saved().model_copy(update={"spec": cluster.spec}))
 
 
 def live_q(stack: LocalDaemons) -> int:

@@ -1,0 +1,76 @@
+"""Each preset on real nodes: a MapReduce job beside one whose tasks sleep end well, with the kinds it stands for."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from policies.config.presets import DEFAULT, NAMES, PRESETS
+from quicksilver.bench.sleep_job import SYSTEM, Job, job
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.workloads import clients
+from quicksilver.workloads.clients import Clients
+from quicksilver.workloads.mapreduce import pi_estimate, start_pi
+from quicksilver.workloads.records import Grants, Watch, application_of, is_master
+from tests.promise.helpers import WITHIN_S, options, running
+
+pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
+TASKS: Final = 5
+MAPS: Final = 1
+
+KINDS: Final[Mapping[str, set[str]]] = {
+    "stock": {"G"},
+    "mixed": {"G", "Q"},  # chance decides on each task
+    "zoe": {"G"},  # of MapReduce one map and one reduce are core, of a framework that it does not know all tasks
+}
+"""Of tasks; all are queueable under presets that are not here."""
+
+
+async def sleeps(cluster: Cluster, name: str) -> Job:
+    """Run a job of short tasks until all are done."""
+    async with job(cluster, name) as asked:
+        asked.ask(TASKS, 0.5)
+        await asked.until_done(within_s=WITHIN_S)
+        return asked
+
+
+def kinds(granted: Grants, app: str) -> set[str]:
+    """Return the kinds of an application's containers, by the ResourceManager's log."""
+    mine = {container for container in granted.all if application_of(container) == app and not is_master(container)}
+    return {"Q" if container in granted.opportunistic else "G" for container in mine}
+
+
+def expected(name: str) -> dict[str, str]:
+    """Return the policies that a preset names, by slot."""
+    section = PRESETS[name].section.items()
+    return {slot: str(made["policy"]) for slot, made in section if isinstance(made, Mapping) and "policy" in made}
+
+
+def chosen(stack: LocalDaemons, name: str) -> dict[str, str]:
+    """Return the policies that are in use, of the slots that a preset names."""
+    rows = stack.get("/v1/policies")["active"]
+    return {row["slot"]: row["name"] for row in rows if row["slot"] in expected(name)}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != DEFAULT])  # which the other modules have
+def test_two_jobs_end_well(jobs_cluster: Cluster, name: str) -> None:
+    with running(jobs_cluster, {"preset": name}, name, supervised=False) as stack:
+        assert chosen(stack, name) == expected(name)
+        with Watch(jobs_cluster) as watch, Clients() as together:
+            pi = start_pi(jobs_cluster, f"pi-{name}", MAPS, 100, options())
+            together.add(pi.client)
+            asked = asyncio.run(sleeps(jobs_cluster, name))
+            estimate = pi_estimate(pi.client.wait(WITHIN_S))
+        assert math.isclose(estimate, math.pi, abs_tol=0.1), estimate
+        for task in asked.tasks:
+            assert task.exits[-1] == 0 and set(task.exits[:-1]) <= SYSTEM, task
+            assert len(task.exits) == len(task.containers), task
+        granted, of_pi = watch.granted(), clients.job_id(pi.client.text).replace("job_", "application_")
+        for app in (of_pi, asked.app_id):
+            assert kinds(granted, app), granted
+            assert kinds(granted, app) <= KINDS.get(name, {"Q"}), granted
