@@ -20,6 +20,7 @@ from tests.paths import ROOT
 from tests.quicksilver.simulator.queues import write_trace
 
 pytestmark = pytest.mark.packages
+
 GENERIC: Final = ("cluster", "report", "shell", "bench", "common")
 OTHERS: Final = ("PYTHON", "QUICKSILVER", "HADOOP")
 """Prefixes of variables that would change what the programs see."""
