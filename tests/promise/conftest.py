@@ -19,7 +19,7 @@ CORES: Final = 2
 """Of each node, as its sidecar has it (`sidecar.vcores`)."""
 EXTRA: Final = 1
 """Places beyond them under the default preset (`preempt: las`, setting `extra`); the NodeManager advertises both."""
-QUEUES: Final[Mapping[str, int]] = {"default": 60, "batch": 40}
+QUEUES: Final[Mapping[str, int]] = {"default": 80, "batch": 20}
 
 
 def promise_spec(workdir: Path, **settings: Any) -> ClusterSpec:

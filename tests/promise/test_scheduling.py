@@ -20,7 +20,7 @@ WITHIN_S: Final = 120.0
 LONG: Final = ("expected_s:300",)
 """Tag of a job whose tasks are taken to run for 300 s: nothing is bound ahead of their ends. The tags of a user whose
 tasks are shorter are not believed for long, so that such a user has no other job here."""
-HONEST: Final = ("expected_s:4",)
+HONEST: Final = ("expected_s:3",)
 
 
 def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) -> None:
@@ -98,7 +98,7 @@ def test_a_short_job_starts_at_once_and_a_container_of_a_long_one_gives_way(sche
 
 
 def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
-    """Queue batch (40 %) wants less work, which would go first, than queue default (60 %), which has all cores."""
+    """Queue batch (20 %) wants less work, which would go first, than queue default (80 %), which has all cores."""
 
     async def run() -> tuple[list[Task], list[Task]]:
         cluster = scheduling.cluster
@@ -106,9 +106,9 @@ def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
             job(cluster, "of default", tags=HONEST) as first,
             job(cluster, "of batch", queue="batch", tags=HONEST) as second,
         ):
-            wide = first.ask(28, 4.0)
+            wide = first.ask(60, 3.0)
             await first.until(lambda: sum(bool(task.containers) for task in wide) >= PLACES, WITHIN_S)
-            narrow = second.ask(9, 4.0)
+            narrow = second.ask(7, 3.0)
             await second.until_done(within_s=WITHIN_S)
             assert not all(task.containers for task in wide), "queue default wanted places all the time"
             return wide, narrow
@@ -116,5 +116,5 @@ def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
     wide, narrow = asyncio.run(run())
     of_narrow, of_wide = lives(scheduling.cluster, narrow), lives(scheduling.cluster, wide)
     began = starts(scheduling.cluster, narrow)
-    mean = [mean_at_once(some, began[2], began[-1]) for some in (of_narrow, of_wide)]
-    assert 1.6 <= mean[0] <= 3.4, f"batch has {mean[0]:.1f} of {PLACES} cores, default {mean[1]:.1f}; 2.4 are its share"
+    mean = [mean_at_once(some, began[0], began[-1]) for some in (of_narrow, of_wide)]
+    assert 0.6 <= mean[0] <= 1.7, f"batch has {mean[0]:.1f} of {PLACES} cores, default {mean[1]:.1f}; 1.2 are its share"
