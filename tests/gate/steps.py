@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-_CLUSTERS: Final = ("promise", "hadoop", "cgroup", "docker", "kerberos", "postgres", "netns", "vm")
+_CLUSTERS: Final = ("promise", "hadoop", "cgroup", "docker", "kerberos", "postgres", "netns", "root", "vm")
 FOREIGN: Final = (*_CLUSTERS, "browser", "packages", "daemon", "long", "alone")
 """Markers of tests that the first step leaves out."""
 _DEAL: Final = ("--dist", "loadscope", "--no-loadscope-reorder")

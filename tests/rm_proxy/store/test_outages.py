@@ -367,6 +367,7 @@ def _may_mount() -> list[str] | None:
     return None
 
 
+@pytest.mark.root
 @pytest.mark.skipif(_may_mount() is None, reason="needs the right to make a mount namespace")
 def test_a_full_disk_and_a_read_only_one(tmp_path: Path) -> None:
     words = _may_mount()

@@ -179,6 +179,7 @@ def test_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
         process.stop()
 
 
+@pytest.mark.alone  # a thousand connections
 def test_a_thousand_submissions_at_once(tmp_path: Path) -> None:
     cluster = FakeCluster()
     cluster.away = True  # so that all wait
