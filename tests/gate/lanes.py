@@ -8,7 +8,7 @@ processes that are free. pytest-xdist has groups (`--dist loadgroup`), which do 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +30,7 @@ STEPS: Final = {"plain_cluster": 1, "hadoop_cluster": 2, "overlay_cluster": 3}
 
 @dataclass(frozen=True)
 class Module:
-    """What is known of a module before it runs; shared: what its tests share with other modules' tests."""
+    """What is known of a module before it runs; shared: what its tests share with those of other modules."""
 
     path: str
     markers: frozenset[str]
@@ -107,47 +107,65 @@ def module_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
-def modules_of(items: Iterable[pytest.Item], durations_s: Mapping[str, float]) -> list[Module]:
-    """Return the modules of collected tests. Those with clusters or Docker share what their session's fixtures start.
+def shared_by(item: pytest.Item) -> frozenset[str]:
+    """Return what a test shares with others: what fixtures of the session start for those with clusters or Docker.
 
     Who looks at all control groups shares them.
     """
+    own = {mark.name for mark in item.iter_markers()}
+    clusters = bool(own & {"hadoop", "promise"})
+    fixtures = session_fixtures(item) if clusters or "docker" in own else frozenset()
+    return fixtures | ({"cgroup"} if "cgroup" in own and not clusters else frozenset())
+
+
+def modules_of(
+    items: Iterable[pytest.Item], durations_s: Mapping[str, float]
+) -> tuple[list[Module], dict[pytest.Item, str]]:
+    """Return the modules of collected tests, and the one of each test.
+
+    A module whose tests share different things counts as several, each with its part of the duration.
+    """
+    name_of: dict[pytest.Item, str] = {}
+    sharing: dict[str, frozenset[str]] = {}
     markers: dict[str, set[str]] = defaultdict(set)
-    shared: dict[str, set[str]] = defaultdict(set)
     for item in items:
-        path, own = module_of(item.nodeid), {mark.name for mark in item.iter_markers()}
-        markers[path] |= own
-        if own & {"hadoop", "docker", "promise"}:
-            shared[path] |= session_fixtures(item)
-        if "cgroup" in own and not own & {"hadoop", "promise"}:
-            shared[path].add("cgroup")
-    return [
-        Module(path, frozenset(own), frozenset(shared[path]), durations_s.get(path, default_s(own)))
-        for path, own in markers.items()
-    ]
+        shared = shared_by(item)
+        name = name_of[item] = " ".join([module_of(item.nodeid), *sorted(shared)])
+        sharing[name] = shared
+        markers[name] |= {mark.name for mark in item.iter_markers()}
+    tests, of_module = Counter(name_of.values()), Counter(module_of(item.nodeid) for item in name_of)
+    made = []
+    for name, shared in sharing.items():
+        path = name.partition(" ")[0]
+        whole_s = durations_s.get(path)
+        part_s = default_s(markers[name]) if whole_s is None else whole_s * tests[name] / of_module[path]
+        made.append(Module(name, frozenset(markers[name]), shared, part_s))
+    return made, name_of
 
 
 def default_s(markers: Iterable[str]) -> float:
     return max((DEFAULTS_S.get(name, 1) for name in markers), default=1)
 
 
-def session_fixtures(item: pytest.Item) -> set[str]:
+def session_fixtures(item: pytest.Item) -> frozenset[str]:
     """Return the fixtures of a test that live as long as the session, without those of pytest and its plugins."""
     info = getattr(item, "_fixtureinfo", None)
     definitions = info.name2fixturedefs.items() if info else ()
-    return {
+    return frozenset(
         name
         for name, made in definitions
         if made[-1].scope == "session" and not made[-1].func.__module__.startswith(("_pytest.", "xdist.", "anyio."))
-    }
+    )
 
 
 def arrange(items: list[pytest.Item]) -> dict[str, Place]:
-    """Sort collected tests by unit of work and group; returns the place of each module."""
-    found = places(modules_of(items, known_durations()))
+    """Sort collected tests by unit of work and group; returns the place of each, by its nodeid."""
+    modules, name_of = modules_of(items, known_durations())
+    by_name = places(modules)
+    found = {item.nodeid: by_name[name] for item, name in name_of.items()}
 
     def rank(item: pytest.Item) -> tuple[int, int, int]:
-        place = found[module_of(item.nodeid)]
+        place = found[item.nodeid]
         step = max((STEPS.get(name, 0) for name in getattr(item, "fixturenames", ())), default=0)
         return place.group, step, place.number
 
@@ -166,5 +184,4 @@ class Scheduler(LoadScopeScheduling):
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
-        path = module_of(nodeid)
-        return self.units.get(path, path)
+        return self.units[nodeid]

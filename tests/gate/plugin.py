@@ -39,14 +39,14 @@ def _units_file(config: pytest.Config) -> Path:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests of a process of pytest-xdist, and write which module belongs to which unit."""
+    """Order the tests of a process of pytest-xdist, and write which belongs to which unit of work."""
     workerinput: dict[str, Any] = getattr(config, "workerinput", {})
     if _FILE not in workerinput:
         return
     config.stash[_PLACES] = places = lanes.arrange(items)
     file = Path(workerinput[_FILE])
     written = file.with_suffix(f".{os.getpid()}")
-    written.write_text(json.dumps({path: place.unit for path, place in places.items()}))
+    written.write_text(json.dumps({nodeid: place.unit for nodeid, place in places.items()}))
     written.replace(file)
 
 
@@ -72,12 +72,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         _Alarm(item, None).set(TEARDOWN_S)
     yield
     places = item.config.stash.get(_PLACES, {})
-    if places and nextitem is not None and _group(places, item) != _group(places, nextitem):
+    if nextitem is None or item.nodeid not in places:
+        return
+    here, there = places[item.nodeid], places[nextitem.nodeid]
+    if here.unit.startswith("lane") and here.group != there.group:
         item.session._setupstate.teardown_exact(None)
-
-
-def _group(places: dict[str, lanes.Place], item: pytest.Item) -> int:
-    return places[lanes.module_of(item.nodeid)].group
 
 
 @pytest.hookimpl(wrapper=True)

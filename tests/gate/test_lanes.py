@@ -71,6 +71,10 @@ pytestmark = pytest.mark.hadoop
 def test_it({fixture}, number):
     {fixture}("{name}")
 """
+SHARING: Final = """
+def test_other(shared_cluster):
+    shared_cluster("gs")
+"""
 
 
 def test_a_shared_cluster_starts_once_and_ends_before_the_next_group_begins(tmp_path: Path) -> None:
@@ -78,6 +82,8 @@ def test_a_shared_cluster_starts_once_and_ends_before_the_next_group_begins(tmp_
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name, fixture in (("a", "shared"), ("b", "own"), ("c", "shared"), ("d", "own"), ("e", "own"), ("f", "shared")):
         (tmp_path / f"test_{name}.py").write_text(TEST.format(fixture=f"{fixture}_cluster", name=name))
+    both = TEST.format(fixture="own_cluster", name="g") + SHARING
+    (tmp_path / "test_g.py").write_text(both)
     command = [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "pytest_timeout", "-p", "no:cacheprovider", "-q"]
     command += ["-n", "2", "--dist", "loadscope", "--no-loadscope-reorder"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "TMPDIR": str(tmp_path)}
@@ -85,18 +91,27 @@ def test_a_shared_cluster_starts_once_and_ends_before_the_next_group_begins(tmp_
     done = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
-    assert done.returncode == 0 and "18 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and "22 passed" in done.stdout, done.stdout + done.stderr
     lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
     by_worker = [[line[1:] for line in lines if line[0] == worker] for worker in ("gw0", "gw1")]
     (shared,) = [log for log in by_worker if ["start", "shared"] in log]
-    assert [words[0] for words in shared if words[-1] in {"shared", "a", "c", "f"}] == ["start", *"aaacccfff", "stop"]
+    assert [words[0] for words in shared if words[-1] in {"shared", "a", "c", "f", "gs"}] == [
+        *("start", *"aaacccfff", "gs", "stop")
+    ]
     for log in by_worker:
         running = 0
         for word, *_ in log:
             running += {"start": 1, "stop": -1}.get(word, 0)
             assert running <= 1, f"two clusters in one process: {log}"
         assert running == 0
-    assert sum(log.count(["start", name]) for log in by_worker for name in ("test_b.py", "test_d.py", "test_e.py")) == 3
+    assert (
+        sum(
+            log.count(["start", name])
+            for log in by_worker
+            for name in ("test_b.py", "test_d.py", "test_e.py", "test_g.py")
+        )
+        == 4
+    )
     assert not list(tmp_path.glob("quicksilver-units-*")), "no file is left"
 
 
