@@ -1,13 +1,14 @@
 """Which process of pytest-xdist runs which modules, and in which order: whoever shares a cluster runs in one process.
 
-Two lanes have all modules with clusters, so two clusters run at a time; the other modules, longest first, go to the
-processes that are free. pytest-xdist has groups (`--dist loadgroup`), which do nothing under pytest 9.2 (pytest-xdist
-3.8, issue 1386).
+Two lanes, or as many as the step says, have all modules with clusters: so many clusters run at a time. The others,
+longest first, go to the processes that are free. pytest-xdist has groups (`--dist loadgroup`), which do nothing under
+pytest 9.2 (pytest-xdist 3.8, issue 1386).
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +21,10 @@ from xdist.scheduler import LoadScopeScheduling
 from tests.paths import DATA
 
 DURATIONS: Final = DATA / "durations.json"
-CLUSTERS: Final = 2
-"""Clusters at a time: on two cores, a third makes all of them slow."""
+CLUSTERS: Final = "QUICKSILVER_TEST_CLUSTERS"
+"""Environment variable: lanes of modules with clusters, so clusters at a time, where that is not FEW."""
+FEW: Final = 2
+"""On two cores, a third makes all of them slow."""
 DEFAULTS_S: Final = {"long": 120, "vm": 60, "hadoop": 60, "packages": 30, "docker": 20, "kerberos": 20, "browser": 10}
 """Of a module whose duration is not known, by its dearest marker; else a second."""
 STEPS: Final = {"plain_cluster": 1, "hadoop_cluster": 2, "overlay_cluster": 3}
@@ -77,7 +80,7 @@ def _duration_s(group: Group) -> float:
     return sum(module.duration_s for module in group)
 
 
-def places(modules: Iterable[Module], lanes: int = CLUSTERS) -> dict[str, Place]:
+def places(modules: Iterable[Module], lanes: int = FEW) -> dict[str, Place]:
     """Return the place of each module, in the order in which they shall begin.
 
     Groups with a cluster are dealt to the lanes, longest first, each to the lane with the least so far.
@@ -161,7 +164,7 @@ def session_fixtures(item: pytest.Item) -> frozenset[str]:
 def arrange(items: list[pytest.Item]) -> dict[str, Place]:
     """Sort collected tests by unit of work and group; returns the place of each, by its nodeid."""
     modules, name_of = modules_of(items, known_durations())
-    by_name = places(modules)
+    by_name = places(modules, int(os.environ.get(CLUSTERS, FEW)))
     found = {item.nodeid: by_name[name] for item, name in name_of.items()}
 
     def rank(item: pytest.Item) -> tuple[int, int, int]:

@@ -57,6 +57,17 @@ def jobs_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
+def presets_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes without HDFS, for proxies and sidecars of one preset after the other."""
+    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("presets"), yarn_only=True))
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture(scope="session")
 def scheduling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDaemons]:
     """Proxy and sidecars of the default preset before three nodes without HDFS, for masters whose tasks sleep."""
     cluster = Cluster(promise_spec(tmp_path_factory.mktemp("scheduling"), yarn_only=True))

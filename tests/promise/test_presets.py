@@ -58,13 +58,13 @@ def chosen(stack: LocalDaemons, name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != DEFAULT])  # which the other modules have
-def test_two_jobs_end_well(jobs_cluster: Cluster, name: str) -> None:
-    with running(jobs_cluster, {"preset": name}, name, supervised=False) as stack:
+def test_two_jobs_end_well(presets_cluster: Cluster, name: str) -> None:
+    with running(presets_cluster, {"preset": name}, name, supervised=False) as stack:
         assert chosen(stack, name) == expected(name)
-        with Watch(jobs_cluster) as watch, Clients() as together:
-            pi = start_pi(jobs_cluster, f"pi-{name}", MAPS, 100, options())
+        with Watch(presets_cluster) as watch, Clients() as together:
+            pi = start_pi(presets_cluster, f"pi-{name}", MAPS, 100, options())
             together.add(pi.client)
-            asked = asyncio.run(sleeps(jobs_cluster, name))
+            asked = asyncio.run(sleeps(presets_cluster, name))
             estimate = pi_estimate(pi.client.wait(WITHIN_S))
         assert math.isclose(estimate, math.pi, abs_tol=0.1), estimate
         for task in asked.tasks:
