@@ -50,8 +50,10 @@ PROMISE: Final = Step(
     environment={CLUSTERS: "3"},
 )
 """What quicksilver promises, on real clusters, three at a time: tasks that sleep, and jobs that wait for heartbeats."""
-TOGETHER: Final = Step("together", ("-n", "{cores+1}", *_DEAL, "-m", "not alone"), wall_limit_s=6 * 3600)
-ALONE: Final = Step("alone", ("-m", "alone", "{alone}"), wall_limit_s=6 * 3600)
+_LONG: Final = ("-o", "faulthandler_timeout=3600")
+"""More than any test's own limit."""
+TOGETHER: Final = Step("together", ("-n", "{cores+1}", *_DEAL, *_LONG, "-m", "not alone"), wall_limit_s=6 * 3600)
+ALONE: Final = Step("alone", (*_LONG, "-m", "alone", "{alone}"), wall_limit_s=6 * 3600)
 """What measures or loads the machine; modules without such tests are not even read."""
 
 GATE: Final = (UNITS, PROMISE)
