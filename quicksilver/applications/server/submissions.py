@@ -36,11 +36,13 @@ class BusyError(ApiError):
 
 
 class Submissions:
-    """Reads and stores submissions; the count of what waits is held in memory, and read anew by `begin`."""
+    """Reads and stores submissions, no more than may wait."""
 
     def __init__(self, journal: Journal, settings: AppServerSettings, on_received: Callable[[], None]) -> None:
         self._journal, self._settings, self._on_received = journal, settings, on_received
-        self._arriving: Counter[str] = Counter()
+        self._arriving: Counter[tuple[str, str]] = Counter()
+        """User and id of those that have a place and are not stored yet, or just were."""
+        self._counting = asyncio.Lock()
 
     async def submit(self, submission: Submission, caller: Caller) -> AppRecord:
         """Store an application. Raises ApiError with what is wrong, and BusyError."""
@@ -48,15 +50,13 @@ class Submissions:
         template, stored = await self._template(submission)
         application = await asyncio.to_thread(self._filled, template, submission)
         record = self._record(application, submission, user, caller, stored)
-        self._arriving[user] += 1
+        place = user, record.id
+        await self._take(place, caller)
         try:
-            await self._check_room(user, caller)
             if not await self._journal.receive(record):
                 return await self._repeated(record)
         finally:
-            self._arriving[user] -= 1
-            if not self._arriving[user]:
-                del self._arriving[user]
+            self._arriving -= Counter([place])
         self._on_received()
         return record
 
@@ -121,15 +121,22 @@ class Submissions:
             raise DescriptionError(wrong)
         return application
 
-    async def _check_room(self, user: str, caller: Caller) -> None:
-        """Raise BusyError when too many wait, of all users or of this one; those that arrive now count."""
-        waiting = await self._journal.database.read(applications.waiting_of)
-        after_s = self._settings.retry_after_s
-        if sum(waiting.values()) + self._arriving.total() > self._settings.max_waiting:
-            raise BusyError(f"{self._settings.max_waiting} applications wait already; try again later", after_s)
-        bound = self._settings.quotas.of(user, caller.quota_role).waiting
-        if bound is not None and waiting.get(user, 0) + self._arriving[user] > bound:
-            raise BusyError(f"{bound} applications of {user} wait already; try again later", after_s)
+    async def _take(self, place: tuple[str, str], caller: Caller) -> None:
+        """Take a place among those that wait, for a user and an id. Raises BusyError when all are taken, or the user's.
+
+        Each is counted once, by the store or as it arrives: one that is stored meanwhile is left out of the former.
+        """
+        user, after_s = place[0], self._settings.retry_after_s
+        async with self._counting:
+            places = {*self._arriving, place}
+            arriving, ids = Counter(each for each, _ in places), [app_id for _, app_id in places]
+            waiting = await self._journal.database.read(lambda connection: applications.waiting_of(connection, ids))
+            if sum(waiting.values()) + arriving.total() > self._settings.max_waiting:
+                raise BusyError(f"{self._settings.max_waiting} applications wait already; try again later", after_s)
+            bound = self._settings.quotas.of(user, caller.quota_role).waiting
+            if bound is not None and waiting.get(user, 0) + arriving[user] > bound:
+                raise BusyError(f"{bound} applications of {user} wait already; try again later", after_s)
+            self._arriving[place] += 1
 
     async def _repeated(self, record: AppRecord) -> AppRecord:
         """Return the application that was stored under the same request id before."""

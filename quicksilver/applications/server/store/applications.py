@@ -115,10 +115,11 @@ def counts(connection: Connection) -> dict[str, int]:
     return {str(state): count for state, count in connection.execute(statement)}
 
 
-def waiting_of(connection: Connection) -> dict[str, int]:
-    """Return how many applications of each user wait for their submission."""
-    statement = select(_APPLICATIONS.c.user, func.count()).where(_APPLICATIONS.c.state.in_(WAITING))
-    return {str(user): count for user, count in connection.execute(statement.group_by(_APPLICATIONS.c.user))}
+def waiting_of(connection: Connection, but: Sequence[str] = ()) -> dict[str, int]:
+    """Return how many applications of each user wait for their submission; but: ids that are not counted."""
+    columns = _APPLICATIONS.c
+    statement = select(columns.user, func.count()).where(columns.state.in_(WAITING), columns.id.not_in(but))
+    return {str(user): count for user, count in connection.execute(statement.group_by(columns.user))}
 
 
 def used(connection: Connection) -> dict[str, tuple[int, Size]]:
