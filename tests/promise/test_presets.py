@@ -16,11 +16,14 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads import clients
 from quicksilver.workloads.clients import Clients
 from quicksilver.workloads.mapreduce import pi_estimate, start_pi
+from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import Grants, Watch, application_of, is_master
+from tests.promise.conftest import CORES, EXTRA, NODES
 from tests.promise.helpers import WITHIN_S, options, running
+from tests.promise.observing import lives
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
-TASKS: Final = 5
+TASKS: Final = NODES * CORES + NODES
 MAPS: Final = 1
 
 KINDS: Final[Mapping[str, set[str]]] = {
@@ -29,6 +32,21 @@ KINDS: Final[Mapping[str, set[str]]] = {
     "zoe": {"G"},  # of MapReduce one map and one reduce are core, of a framework that it does not know all tasks
 }
 """Of tasks; all are queueable under presets that are not here."""
+
+
+def most_at_a_node(cluster: Cluster, asked: Job) -> int:
+    """Return how many tasks ran at the same time at one node, by the NodeManagers' logs."""
+    ran = lives(cluster, asked.tasks)
+    return max(most_at_once(life for life in ran if life.node == node.name) for node in cluster.spec.node_addresses)
+
+
+def at_most(name: str) -> int:
+    """Return how many containers may run at a node under a preset.
+
+    The NodeManager has a place more than cores; who keeps to the cores holds queueable containers until one is free.
+    """
+    keeps = PRESETS[name].section.get("preempt") == {"policy": "kill_newest"}
+    return CORES if keeps else CORES + EXTRA
 
 
 async def sleeps(cluster: Cluster, name: str) -> Job:
@@ -70,6 +88,7 @@ def test_two_jobs_end_well(presets_cluster: Cluster, name: str) -> None:
         for task in asked.tasks:
             assert task.exits[-1] == 0 and set(task.exits[:-1]) <= SYSTEM, task
             assert len(task.exits) == len(task.containers), task
+        assert most_at_a_node(presets_cluster, asked) <= at_most(name)
         granted, of_pi = watch.granted(), clients.job_id(pi.client.text).replace("job_", "application_")
         for app in (of_pi, asked.app_id):
             assert kinds(granted, app), granted
