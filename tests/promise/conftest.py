@@ -22,13 +22,16 @@ EXTRA: Final = 1
 QUEUES: Final[Mapping[str, int]] = {"default": 80, "batch": 20}
 
 
-def promise_spec(workdir: Path, **settings: Any) -> ClusterSpec:
-    """Return a cluster as `quicksilver install --with sharing` leaves one; settings: further ones of ClusterSpec."""
+def promise_spec(workdir: Path, vcores: int = CORES + EXTRA, **settings: Any) -> ClusterSpec:
+    """Return a cluster as `quicksilver install --with sharing` leaves one.
+
+    vcores: those of a NodeManager; settings: further ones of ClusterSpec.
+    """
     return ClusterSpec(
         workdir=workdir,
         base_port=free_base_port(NODES),
         nodes=NODES,
-        node_vcores=CORES + EXTRA,
+        node_vcores=vcores,
         node_memory_mb=3072,
         min_allocation_mb=256,
         resource_calculator="dominant",
@@ -47,8 +50,13 @@ def daemons(cluster: Cluster, policies: Mapping[str, Any], name: str) -> LocalDa
 
 @pytest.fixture(scope="session")
 def jobs_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes with HDFS and a JobHistoryServer, whose ResourceManager and NodeManagers recover from a kill."""
-    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("jobs"), rm_recovery=True, nm_recovery=True))
+    """Three nodes with HDFS and a JobHistoryServer, whose ResourceManager and NodeManagers recover from a kill.
+
+    A NodeManager (3.4.2) that was killed wants room for each container that it recovers, beside the room that it counts
+    for it already. Where it has none it reports opportunistic ones as killed, and lets them run: these have it.
+    """
+    vcores = 2 * (CORES + EXTRA)
+    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("jobs"), vcores, rm_recovery=True, nm_recovery=True))
     cluster.start()
     try:
         yield cluster

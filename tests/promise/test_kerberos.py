@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from hadoop_rpc.errors import HadoopRpcError
+from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -71,6 +72,13 @@ def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
     assert stack.get("/v1/health")["problems"] == []
 
 
+def with_another_key(identifier: bytes) -> bytes:
+    """Return an identifier of an AMRMToken that names another master key of the ResourceManager."""
+    changed = y.AMRMTokenIdentifierProto.FromString(identifier)
+    changed.keyId ^= 1
+    return changed.SerializeToString()
+
+
 def test_forgers_are_refused_and_no_secret_is_written(stack: LocalDaemons) -> None:
     cluster, secrets = stack.cluster, []
 
@@ -86,7 +94,7 @@ def test_forgers_are_refused_and_no_secret_is_written(stack: LocalDaemons) -> No
         other.password = bytes(byte ^ 1 for byte in other.password)
         await refused(other)
         other.CopyFrom(honest.token)
-        other.identifier = bytes([*other.identifier[:-1], other.identifier[-1] ^ 1])
+        other.identifier = with_another_key(other.identifier)
         await refused(other)
 
     async def talk() -> None:

@@ -108,8 +108,14 @@ def wordcount(cluster: Cluster, maps: int, each: Callable[[], None] = lambda: No
 
 
 def granted(stack: LocalDaemons, job: JobResult) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = stack.get(f"/v1/decisions?app={job.application_id}&limit=1000")["items"]
-    return found
+    """Return the decisions about a job, once the store has those of all maps and of the reduce."""
+    end_s = time.monotonic() + 60
+    while True:
+        found: list[dict[str, Any]] = stack.get(f"/v1/decisions?app={job.application_id}&limit=1000")["items"]
+        if len(found) > job.maps:
+            return found
+        assert time.monotonic() < end_s, f"of {job.maps} maps and a reduce: {found}"
+        time.sleep(0.2)
 
 
 @pytest.mark.parametrize("how", [ordered, pytest.param(by_settings, marks=pytest.mark.long)])

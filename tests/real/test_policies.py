@@ -13,9 +13,11 @@ import pytest
 from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.workloads.faults import checks
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
 from quicksilver.workloads.records import Watch, application_of
+from quicksilver.workloads.rest import get_json
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from tests.real.conftest import NODES, VCORES
@@ -47,6 +49,7 @@ def stack(cluster: Cluster, history: Sequence[UseRecord] = (), **policies: Any) 
         store.open()
         store.write(history)
         store.close()
+    empty(cluster)
     made.start()
     try:
         yield made
@@ -54,6 +57,18 @@ def stack(cluster: Cluster, history: Sequence[UseRecord] = (), **policies: Any) 
         made.stop()
     for name in ("proxy", *(node.name for node in cluster.spec.node_addresses)):
         assert "Traceback" not in made.log(name).read_text(), made.log(name)
+
+
+def empty(cluster: Cluster) -> None:
+    """Wait until the ResourceManager counts no container at any node: those of the test before may be ending."""
+    end_s = time.monotonic() + 60
+    while left := [
+        line
+        for node in get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes")["nodes"]["node"]
+        for line in checks.left_at_node(node, ())
+    ]:
+        assert time.monotonic() < end_s, left
+        time.sleep(0.2)
 
 
 def all_lives(cluster: Cluster) -> dict[str, Life]:

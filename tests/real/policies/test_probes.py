@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
+from tests.real.policies.gated import Gated
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop
@@ -37,18 +39,23 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def short_behind_long(cluster: Cluster) -> tuple[list[Task], list[Task]]:
+async def short_behind_long(cluster: Cluster, gate: Path, at_once: int) -> tuple[list[Task], list[Task]]:
     """Fill the first node for 4 s, the others with long tasks, then ask for twice as many short tasks as a node runs.
 
-    Under `batch` with one probe for each task every node has the same number of probes.
+    The long tasks end once `at_once` short ones are done. Under `batch` with one probe for each task every node has the
+    same number of probes.
     """
-    async with job(cluster, "busy") as busy, job(cluster, "long") as long:
+    async with job(cluster, "busy") as busy, job(cluster, "long", make=Gated) as long:
+        assert isinstance(long, Gated)
+        long.gate = gate
         first = busy.ask(VCORES, 4.0, hosts=(host(cluster, 0),), strict=True)
         await busy.until_granted(first)
-        wide = long.ask((NODES - 1) * VCORES, 12.0)
+        wide = long.ask((NODES - 1) * VCORES, 0.5)
         await long.until_granted(wide)
         async with job(cluster, "short") as short:
             quick = short.ask(NODES * VCORES, 0.5)
+            await short.until(lambda: sum(task.done for task in quick) >= at_once, 120)
+            long.open()
             await short.until_done()
             await busy.until_done()
             await long.until_done()
@@ -70,9 +77,9 @@ def ran(cluster: Cluster, tasks: list[Task]) -> list[Life]:
         pytest.param(ONE_EACH, VCORES, id="probes alone", marks=pytest.mark.long),
     ],
 )
-def test_short_tasks_and_long_ones(cluster: Cluster, policies: Mapping[str, Any], at_once: int) -> None:
+def test_short_tasks_and_long_ones(cluster: Cluster, tmp_path: Path, policies: Mapping[str, Any], at_once: int) -> None:
     with stack(cluster, **{**CLASSES, **policies}):
-        wide, quick = asyncio.run(short_behind_long(cluster))
+        wide, quick = asyncio.run(short_behind_long(cluster, tmp_path / "gate", at_once))
     of_long, of_short = ran(cluster, wide), ran(cluster, quick)
     assert {life.node for life in of_long} == {f"node{number}" for number in range(2, NODES + 1)}
     first_end = min(life.over_s or 0.0 for life in of_long)
@@ -89,21 +96,29 @@ EXPECTED: Mapping[str, Any] = {
 """Of which the first two are wrong."""
 
 
-async def behind_late(cluster: Cluster) -> tuple[list[Task], list[Task]]:
-    """Have tasks wait at the first node, behind others that take longer than expected while other nodes come free."""
-    async with job(cluster, "late") as late, job(cluster, "early") as early:
-        ahead = late.ask(VCORES, 12.0, hosts=(host(cluster, 0),), strict=True)
+async def behind_late(cluster: Cluster, gate: Path, moves: bool) -> tuple[list[Task], list[Task]]:
+    """Have tasks wait at the first node, behind others that take longer than expected while other nodes come free.
+
+    What is ahead ends once the tasks are done, if these move; else once the other nodes are free.
+    """
+    async with job(cluster, "late", make=Gated) as late, job(cluster, "early") as early:
+        assert isinstance(late, Gated)
+        late.gate = gate
+        ahead = late.ask(VCORES, 0.5, hosts=(host(cluster, 0),), strict=True)
         await late.until_granted(ahead)
         await early.until_granted(early.ask((NODES - 1) * VCORES, 5.0))
         async with job(cluster, "waits") as waits:
             tasks = waits.ask(VCORES, 1.0)
+            await (waits if moves else early).until_done()
+            await asyncio.sleep(0.0 if moves else 3.0)  # some rounds, in which they might move
+            late.open()
             for each in (waits, early, late):
                 await each.until_done()
             return ahead, tasks
 
 
 @pytest.mark.parametrize("policy", ["apollo", pytest.param("none", marks=pytest.mark.long)])
-def test_places_move_where_their_wait_grew(cluster: Cluster, policy: str) -> None:
+def test_places_move_where_their_wait_grew(cluster: Cluster, tmp_path: Path, policy: str) -> None:
     with stack(
         cluster,
         probe={"policy": "completion_time", "settings": {"noise_s": 0.1}},
@@ -112,7 +127,7 @@ def test_places_move_where_their_wait_grew(cluster: Cluster, policy: str) -> Non
         order={"policy": "fifo"},
         estimate=EXPECTED,
     ):
-        ahead, tasks = asyncio.run(behind_late(cluster))
+        ahead, tasks = asyncio.run(behind_late(cluster, tmp_path / "gate", policy != "none"))
     first_end = min(life.over_s or 0.0 for life in ran(cluster, ahead))
     moved = ran(cluster, tasks)
     early = [life for life in moved if (life.running_s or 0.0) < first_end]
