@@ -17,6 +17,7 @@ from tests.real.deploy.linux_root import HADOOP_LIB
 
 ADDRESSES: Final = {"rm1": "10.231.7.11", "node1": "10.231.7.21", "node2": "10.231.7.22"}
 IMAGE: Final = "quicksilver/host"
+NAMESPACES: Final = Path("/run/netns")
 _GATEWAY: Final = "10.231.7.1"
 _UP_S: Final = 60.0
 _CALL_S: Final = 120.0
@@ -39,6 +40,7 @@ class Hosts:
         self.daemon, self.folder, self.hadoop_lib = daemon, folder, hadoop_lib
         self.network = f"quicksilver-{os.getpid()}"
         self.key, self.shared = folder / "id_ed25519", folder / "shared"
+        self._mounted = NAMESPACES.is_mount()
 
     def start(self, root: Path) -> None:
         """Make the image of `root`, start the containers, and wait until sshd answers in each."""
@@ -60,6 +62,9 @@ class Hosts:
     def close(self) -> None:
         """Remove the network; the containers end with their daemon."""
         subprocess.run(["ip", "netns", "delete", self.network], check=False, capture_output=True)
+        if not self._mounted and NAMESPACES.is_mount():  # `ip netns add` made it a mount of its own
+            run(["umount", str(NAMESPACES)])
+            NAMESPACES.rmdir()
 
     def inside(self, command: Sequence[str], **more: str) -> str:
         """Run a command in the hosts' network; return its output."""
