@@ -32,6 +32,11 @@ log4j.appender.console.layout.ConversionPattern=%p %c: %m%n
 """
 
 
+def is_mounted(path: Path) -> bool:
+    """Return whether something is mounted there, be it a folder of the same file system."""
+    return any(line.split()[4] == str(path) for line in Path("/proc/self/mountinfo").read_text().splitlines())
+
+
 class Hosts:
     """The containers rm1, node1 and node2, and the network namespace from which they are reached."""
 
@@ -40,7 +45,7 @@ class Hosts:
         self.daemon, self.folder, self.hadoop_lib = daemon, folder, hadoop_lib
         self.network = f"quicksilver-{os.getpid()}"
         self.key, self.shared = folder / "id_ed25519", folder / "shared"
-        self._mounted = NAMESPACES.is_mount()
+        self._mounted = is_mounted(NAMESPACES)
 
     def start(self, root: Path) -> None:
         """Make the image of `root`, start the containers, and wait until sshd answers in each."""
@@ -62,7 +67,7 @@ class Hosts:
     def close(self) -> None:
         """Remove the network; the containers end with their daemon."""
         subprocess.run(["ip", "netns", "delete", self.network], check=False, capture_output=True)
-        if not self._mounted and NAMESPACES.is_mount():  # `ip netns add` made it a mount of its own
+        if not self._mounted and is_mounted(NAMESPACES):  # `ip netns add` made it a mount of its own
             run(["umount", str(NAMESPACES)])
             NAMESPACES.rmdir()
 
