@@ -17,8 +17,8 @@ _T = TypeVar("_T")
 
 def run(story: Coroutine[Any, Any, _T]) -> _T:
     """Run a coroutine to its end; nothing may be open then."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", "unclosed resource", ResourceWarning)
-        found = uvloop.run(story)
-    assert not told, [str(one.message) for one in told]
-    return found
+        result = uvloop.run(story)
+    assert not caught, [str(warning.message) for warning in caught]
+    return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +23,15 @@ EXTRA: Final = 1
 QUEUES: Final[Mapping[str, int]] = {"default": 80, "batch": 20}
 
 
-def promise_spec(workdir: Path, vcores: int = CORES + EXTRA, **settings: Any) -> ClusterSpec:
+def promise_spec(workdir: Path, nodes: int = NODES, vcores: int = CORES + EXTRA, **settings: Any) -> ClusterSpec:
     """Return a cluster as `quicksilver install --with sharing` leaves one.
 
     vcores: those of a NodeManager; settings: further ones of ClusterSpec.
     """
     return ClusterSpec(
         workdir=workdir,
-        base_port=free_base_port(NODES),
-        nodes=NODES,
+        base_port=free_base_port(nodes),
+        nodes=nodes,
         node_vcores=vcores,
         node_memory_mb=3072,
         min_allocation_mb=256,
@@ -48,6 +49,17 @@ def daemons(cluster: Cluster, policies: Mapping[str, Any], name: str) -> LocalDa
     return made
 
 
+@contextmanager
+def running_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
+    """Run a cluster for the time of a with block."""
+    cluster = Cluster(spec)
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
 @pytest.fixture(scope="session")
 def jobs_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes with HDFS and a JobHistoryServer, whose ResourceManager and NodeManagers recover from a kill.
@@ -56,36 +68,25 @@ def jobs_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     for it already. Where it has none it reports opportunistic ones as killed, and lets them run: these have it.
     """
     vcores = 2 * (CORES + EXTRA)
-    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("jobs"), vcores, rm_recovery=True, nm_recovery=True))
-    cluster.start()
-    try:
+    spec = promise_spec(tmp_path_factory.mktemp("jobs"), vcores=vcores, rm_recovery=True, nm_recovery=True)
+    with running_cluster(spec) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="session")
 def presets_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes without HDFS, for proxies and sidecars of one preset after the other."""
-    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("presets"), yarn_only=True))
-    cluster.start()
-    try:
+    with running_cluster(promise_spec(tmp_path_factory.mktemp("presets"), yarn_only=True)) as cluster:
         yield cluster
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="session")
 def scheduling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDaemons]:
     """Proxy and sidecars of the default preset before three nodes without HDFS, for masters whose tasks sleep."""
-    cluster = Cluster(promise_spec(tmp_path_factory.mktemp("scheduling"), yarn_only=True))
-    cluster.start()
-    try:
+    with running_cluster(promise_spec(tmp_path_factory.mktemp("scheduling"), yarn_only=True)) as cluster:
         stack = daemons(cluster, {}, "scheduling")
         stack.start()
         try:
             yield stack
         finally:
             stack.stop()
-    finally:
-        cluster.stop()

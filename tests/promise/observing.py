@@ -24,6 +24,11 @@ from sidecar.resizer.processes import groups_of
 _GRANT: Final = re.compile(
     r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}).*Allocated \[(container_\w+)\] as opportunistic at location", re.MULTILINE
 )
+LONG: Final = ("expected_s:300",)
+"""Tag of a job whose tasks are taken to run for 300 s: nothing is bound ahead of their ends. The tags of a user whose
+tasks are shorter are not believed for long, so that such a user has no other job here."""
+WITHIN_S: Final = 120.0
+"""What must come may take this long where three clusters share two cores."""
 _POLL_S: Final = 0.1
 _GROUPS: Final = Path("/sys/fs/cgroup")
 

@@ -161,19 +161,19 @@ def made_room(stack: LocalDaemons, container: str) -> None:
 
     What masters ask for before the nodes have registered with a new ResourceManager is guaranteed.
     """
-    told = stack.get(f"/v1/containers/{container}")
-    assert told["completion"]["exit_status"] == -100, told
-    assert "make room" in told["completion"]["diagnostics"] or "makes room" in told["events"][-1]["reason"], told
+    row = stack.get(f"/v1/containers/{container}")
+    assert row["completion"]["exit_status"] == -100, row
+    assert "make room" in row["completion"]["diagnostics"] or "makes room" in row["events"][-1]["reason"], row
 
 
 def is_lost(stack: LocalDaemons, container: str) -> bool:
     """Return whether a NodeManager that was killed took no note of a container's end, so that its task is done again.
 
     With a queue for opportunistic containers one (3.4.2) wants room for each recovered container beside the room that
-    it counts for it already; on a node that is full it has none (docs/faults.md).
+    it counts for it already; on a node that is full it has none.
     """
-    told = stack.get(f"/v1/containers/{container}")
-    return any(event["kind"] == "lost" and "restarted before its end" in event["reason"] for event in told["events"])
+    row = stack.get(f"/v1/containers/{container}")
+    return any(event["kind"] == "lost" and "restarted before its end" in event["reason"] for event in row["events"])
 
 
 def test_no_task_is_lost_or_done_twice(jobs_cluster: Cluster, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,15 +11,12 @@ import pytest
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.yarn_client import AmClient
 from quicksilver.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch
 from quicksilver.workloads.run_records import held_starts, measure
-from tests.promise.conftest import CORES, EXTRA
+from tests.promise.conftest import daemons, promise_spec, running_cluster
 from tests.promise.helpers import TEXT, WITHIN_S, options, until
 from tests.real.holder import Holder, holder, written
 
@@ -31,30 +27,15 @@ TASKS: Final = MAPS + 1
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDaemons]:
-    spec = ClusterSpec(
-        workdir=tmp_path_factory.mktemp("secure"),
-        base_port=free_base_port(nodes=1),
-        nodes=1,
-        node_vcores=CORES + EXTRA,
-        node_memory_mb=3072,
-        min_allocation_mb=256,
-        resource_calculator="dominant",
-        kerberos=True,
-        spnego=True,
-        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1"}},
-    )
-    cluster = Cluster(spec)
-    cluster.start()
-    try:
-        made = LocalDaemons(cluster, {}, sidecar={"vcores": CORES, "cgroup": f"quicksilver-secure-{os.getpid()}"})
-        made.supervised = False
-        made.start()
+    spec = promise_spec(tmp_path_factory.mktemp("secure"), nodes=1, kerberos=True, spnego=True)
+    with running_cluster(spec) as cluster:
+        secure = daemons(cluster, {}, "secure")
+        secure.supervised = False
+        secure.start()
         try:
-            yield made
+            yield secure
         finally:
-            made.stop()
-    finally:
-        cluster.stop()
+            secure.stop()
 
 
 def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:

@@ -10,7 +10,7 @@ import pytest
 from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.local_daemons import LocalDaemons
 from tests.promise.conftest import CORES
-from tests.promise.observing import NodeWatch, lives
+from tests.promise.observing import LONG, WITHIN_S, NodeWatch, lives
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
 QUANTUM_S: Final = 10.0
@@ -20,9 +20,6 @@ EARLY_S: Final = 0.5
 """What is seen of a node is up to so much older than the moment when it is seen."""
 BURNS, SLEEPS, WAITS = 10, 11, 20
 """Priorities."""
-KNOWN: Final = ("expected_s:300",)
-"""Tag of a job whose tasks take 300 s: nothing is bound ahead of their ends."""
-WITHIN_S: Final = 120.0
 
 
 class Mixed(Job):
@@ -40,8 +37,8 @@ def test_who_gives_way_and_for_how_long(scheduling: LocalDaemons) -> None:
     async def run() -> list[Task]:
         with NodeWatch(scheduling, 0) as first, NodeWatch(scheduling, 1) as second:
             async with (
-                job(scheduling.cluster, "burns", make=Mixed, tags=KNOWN) as burning,
-                job(scheduling.cluster, "starves", make=Mixed, tags=KNOWN) as starving,
+                job(scheduling.cluster, "burns", make=Mixed, tags=LONG) as burning,
+                job(scheduling.cluster, "starves", make=Mixed, tags=LONG) as starving,
             ):
                 return await stories(scheduling, burning, starving, first, second)
 

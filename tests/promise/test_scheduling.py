@@ -12,15 +12,22 @@ from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.nm_log import most_at_once
 from tests.promise.conftest import CORES, NODES
-from tests.promise.observing import NodeWatch, grant_times, is_limited, lives, mean_at_once, pid_of, starts
+from tests.promise.observing import (
+    LONG,
+    WITHIN_S,
+    NodeWatch,
+    grant_times,
+    is_limited,
+    lives,
+    mean_at_once,
+    pid_of,
+    starts,
+)
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
 PLACES: Final = NODES * CORES
-WITHIN_S: Final = 120.0
-LONG: Final = ("expected_s:300",)
-"""Tag of a job whose tasks are taken to run for 300 s: nothing is bound ahead of their ends. The tags of a user whose
-tasks are shorter are not believed for long, so that such a user has no other job here."""
 HONEST: Final = ("expected_s:3",)
+"""Tag of a job whose tasks do take 3 s."""
 
 
 def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) -> None:
