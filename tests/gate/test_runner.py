@@ -25,7 +25,7 @@ from pathlib import Path
 from tests.gate import leftovers, main, runner
 from tests.gate.steps import Step
 
-runner.TEARDOWN_S = 2
+runner.TEARDOWN_S = 20
 leftovers.GRACE_S = 1
 folder = Path.cwd()
 machine = lambda: leftovers.Machine(leftovers.Machine.now(folder / "groups").cgroups, frozenset(), ())
@@ -131,13 +131,13 @@ def never_over():
     folder = toy(test_hang=hangs)
     began_s = time.monotonic()
     status, output, kept = gate(folder, {"name": "a", "arguments": ["test_hang.py"], "wall_limit_s": 15})
-    assert status == 1 and time.monotonic() - began_s < 60
+    assert status == 1 and time.monotonic() - began_s < 150
     assert (folder / "hanging").exists(), "it came so far"
     assert "never_over (" in output, output
     assert "asleep (<string>" in output, "the process that it started, too"
     assert "-m pytest" in output
     assert kept[0]["reasons"][1] == "it hung: it was not over after 15 s, its limit"
-    assert "its teardown was not over after 2 s" in kept[0]["reasons"]
+    assert "its teardown was not over after 20 s" in kept[0]["reasons"]
     assert not of_folder(folder)
 
 

@@ -194,7 +194,7 @@ EXPECTED_TAGS: Final = {
 @pytest.mark.long
 def test_lintian_finds_no_other_error(built: dict[str, Path]) -> None:
     command = ["lintian", "--allow-root", "--fail-on", "none", "--tag-display-limit", "0", built[".deb"]]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
     tags = {line.split()[2] for line in found.splitlines() if line.startswith("E: ")}
     assert "dir-or-file-in-opt" in tags
     assert tags <= EXPECTED_TAGS

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch, application_of
+from tests.promise.helpers import behind
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.test_preempt import Burning
 from tests.real.requester import SCALE
@@ -330,15 +332,16 @@ def test_elastic_containers_that_do_nothing_are_given_back(three_nodes: Cluster)
 
 
 @pytest.mark.long
-def test_two_mapreduce_jobs_end_well_one_after_the_other(three_nodes: Cluster) -> None:
+def test_two_mapreduce_jobs_end_well_one_after_the_other(three_nodes: Cluster, tmp_path: Path) -> None:
     """The first can use the whole cluster: the second has its master, and none of its maps, until little is left."""
-    text = make_text(2000)
+    text, gate = make_text(2000), tmp_path / "gate"
     put_text(three_nodes, "/admission/input.txt", text)
-    options = JobOptions(properties={"mapreduce.map.speculative": "false"})
+    plain = {"mapreduce.map.speculative": "false"}
+    options, gated = JobOptions(properties=plain), JobOptions(properties=plain | behind(three_nodes, "map", gate))
     stamp = time.time_ns()
     targets = [f"/admission/{stamp}-{number}" for number in (1, 2)]
     with admitting(three_nodes) as stack, Watch(three_nodes) as watch:
-        first = start_wordcount(three_nodes, "/admission/input.txt", targets[0], maps=10, options=options)
+        first = start_wordcount(three_nodes, "/admission/input.txt", targets[0], maps=10, options=gated)
         asyncio.run(until(lambda: admission(stack), "the first job's demand", 90))
         second = start_wordcount(three_nodes, "/admission/input.txt", targets[1], maps=4, options=options)
         states: dict[str, list[str]] = {}
@@ -348,6 +351,8 @@ def test_two_mapreduce_jobs_end_well_one_after_the_other(three_nodes: Cluster) -
                 seen = states.setdefault(one["id"], [])
                 if seen[-1:] != [one["state"]]:
                     seen.append(one["state"])
+            if len(states) == 2:
+                gate.touch()  # the second has asked: the first's maps may begin
 
         done = [first.wait(300, look), second.wait(300, look)]
     print([(job.application_id, round(job.job_s, 1), states.get(job.application_id)) for job in done])

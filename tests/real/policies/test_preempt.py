@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,7 @@ from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from quicksilver.workloads.records import Watch
+from tests.real.policies.gated import Gated
 from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
 
 pytestmark = pytest.mark.hadoop
@@ -30,6 +34,22 @@ class Burning(Job):
         return f"timeout --foreground {task.seconds:g} sh -c 'while :; do :; done'; true"
 
 
+class GatedBurning(Gated):
+    """Its tasks use all the CPU time that they get, until the file `gate` is there."""
+
+    def command(self, task: Task) -> str:
+        return f"while [ ! -e {self.gate} ]; do :; done"
+
+
+@asynccontextmanager
+async def gated(cluster: Cluster, name: str, gate: Path, make: type[Gated] = Gated) -> AsyncIterator[Gated]:
+    """Run a job whose tasks come to their end when it is opened."""
+    async with job(cluster, name, make=make) as mine:
+        assert isinstance(mine, make)
+        mine.gate = gate
+        yield mine
+
+
 async def until_running(cluster: Cluster, mine: Job, tasks: list[Task]) -> None:
     await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 120)
 
@@ -48,18 +68,26 @@ def first_life(cluster: Cluster, tasks: list[Task]) -> Life:
 @pytest.mark.parametrize(
     ("policy", "victim"), [("kill_least_work", "older"), pytest.param("kill_newest", "newer", marks=LONG)]
 )
-def test_the_container_with_the_least_work_is_killed(cluster: Cluster, policy: str, victim: str) -> None:
+def test_the_container_with_the_least_work_is_killed(
+    cluster: Cluster, tmp_path: Path, policy: str, victim: str
+) -> None:
     """On one node the older container sleeps, and the newer one uses CPU time."""
     first = (host(cluster, 0),)
 
     async def run() -> tuple[list[Task], list[Task], list[Task]]:
-        async with job(cluster, "sleeping") as sleeping, job(cluster, "burning", make=Burning) as burning:
-            older = sleeping.ask(1, 9.0, hosts=first)
+        async with (
+            gated(cluster, "sleeping", tmp_path / "gate") as sleeping,
+            gated(cluster, "burning", tmp_path / "gate", GatedBurning) as burning,
+            job(cluster, "urgent") as hurried,
+        ):
+            older = sleeping.ask(1, 0.0, hosts=first)
             await until_running(cluster, sleeping, older)
-            newer = burning.ask(1, 9.0, hosts=first)
+            newer = burning.ask(1, 0.0, hosts=first)
             await until_running(cluster, burning, newer)
             await asyncio.sleep(3.0)  # of CPU time, or a part of it on a busy machine
-            urgent = sleeping.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            urgent = hurried.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await hurried.until_done()
+            sleeping.open()
             await sleeping.until_done()
             await burning.until_done()
             return older, newer, urgent
@@ -73,17 +101,21 @@ def test_the_container_with_the_least_work_is_killed(cluster: Cluster, policy: s
 @pytest.mark.parametrize(
     ("policy", "victim"), [("kill_lowest_priority", "older"), pytest.param("kill_newest", "newer", marks=LONG)]
 )
-def test_the_container_of_the_lowest_priority_is_killed(cluster: Cluster, policy: str, victim: str) -> None:
+def test_the_container_of_the_lowest_priority_is_killed(
+    cluster: Cluster, tmp_path: Path, policy: str, victim: str
+) -> None:
     """On one node the older container is the one that its application needs last."""
     first = (host(cluster, 0),)
 
     async def run() -> tuple[list[Task], list[Task], list[Task]]:
-        async with job(cluster, "priorities") as mine:
-            older = mine.ask(1, 7.0, priority=LATE, hosts=first)
+        async with gated(cluster, "priorities", tmp_path / "gate") as mine, job(cluster, "urgent") as hurried:
+            older = mine.ask(1, 0.0, priority=LATE, hosts=first)
             await until_running(cluster, mine, older)
-            newer = mine.ask(1, 7.0, priority=SOON, hosts=first)
+            newer = mine.ask(1, 0.0, priority=SOON, hosts=first)
             await until_running(cluster, mine, newer)
-            urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            urgent = hurried.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await hurried.until_done()
+            mine.open()
             await mine.until_done()
             return older, newer, urgent
 
@@ -127,17 +159,19 @@ def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, g
 @pytest.mark.parametrize(
     ("policy", "by"), [("none", "NodeManager"), pytest.param("kill_newest", "sidecar", marks=LONG)]
 )
-def test_without_a_policy_the_nodemanager_makes_room(cluster: Cluster, policy: str, by: str) -> None:
+def test_without_a_policy_the_nodemanager_makes_room(cluster: Cluster, tmp_path: Path, policy: str, by: str) -> None:
     """It kills the newest opportunistic container itself, and writes so."""
     first = (host(cluster, 0),)
 
     async def run() -> tuple[list[Task], list[Task], list[Task]]:
-        async with job(cluster, "by itself") as mine:
-            older = mine.ask(1, 6.0, priority=SOON, hosts=first)
+        async with gated(cluster, "by itself", tmp_path / "gate") as mine, job(cluster, "urgent") as hurried:
+            older = mine.ask(1, 0.0, priority=SOON, hosts=first)
             await until_running(cluster, mine, older)
-            newer = mine.ask(1, 6.0, priority=LATE, hosts=first)
+            newer = mine.ask(1, 0.0, priority=LATE, hosts=first)
             await until_running(cluster, mine, newer)
-            urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            urgent = hurried.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await hurried.until_done()
+            mine.open()
             await mine.until_done()
             return older, newer, urgent
 
