@@ -38,10 +38,9 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     security, sections = Security(file.security()), configure_daemon(file, "quicksilver-sidecar")
     place = settings.place(conf, security.settings.scheme)
     chosen = choose_resizer(settings, place, policies, conf)
-    scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:
-        web = f"{scheme}://{place.web_upstream}"
+        web = f"{conf.web_scheme}://{place.web_upstream}"
         await Sidecar(settings, place, policies, web, chosen, file.path, security, sections).run()
 
     try:

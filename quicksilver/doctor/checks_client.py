@@ -10,7 +10,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks_rm import SCHEDULER
 from quicksilver.doctor.finding import RESTARTS, finding, must_be, said, setting
-from quicksilver.doctor.model import NM, RM, Facts, Finding, Remedy, Severity, Site
+from quicksilver.doctor.model import NM, RM, Facts, Finding, Place, Remedy, Severity, Site
 from quicksilver.doctor.spelling import nearest
 
 _RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
@@ -60,6 +60,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for site in facts.sites:
         yield from _protection(site, facts)
         yield from _misspelt(site, facts.names)
+        yield from _ignored(site)
 
 
 def _at_proxy(site: Site, facts: Facts) -> Iterator[Finding]:
@@ -192,6 +193,14 @@ def _ports(site: Site) -> list[int]:
             continue  # a finding of its own, or none that listens
         found.append(port)
     return [port for port in found if port]
+
+
+def _ignored(site: Site) -> Iterator[Finding]:
+    for each in site.conf.ignored:
+        place = Place(site.host, site.role, each.file.parent, str(each.file), each.line)
+        why = "Hadoop takes no notice of it, and neither does quicksilver"
+        remedy = Remedy("name the property or take it out", each.file.name)
+        yield finding("site-file", place, each.what, "properties with a name, below <configuration>", why, remedy)
 
 
 def _misspelt(site: Site, names: frozenset[str]) -> Iterator[Finding]:

@@ -50,6 +50,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "hold-limit": (ERROR, "starts are held longer than the framework's own timeout allows"),
     "rpc-protection": (ERROR, "Hadoop RPC is signed or encrypted: quicksilver relays it unread"),
     "misspelt": (WARNING, "Hadoop knows no such property, but one with a similar name"),
+    "site-file": (WARNING, "Hadoop passes over a part of a site file in silence"),
     # quicksilver.yaml
     "settings": (ERROR, "quicksilver.yaml has a mistake"),
     "settings-note": (NOTE, "allowed in quicksilver.yaml, but probably unintended"),

@@ -15,10 +15,11 @@ from policies.config.description import notes
 from policies.config.unintended import unintended
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
-from quicksilver.common.hadoop.xml import Property, read_properties
+from quicksilver.common.hadoop.xml import Property
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings, read_settings
 from quicksilver.doctor.model import CLIENT, NM, RM, Facts, Role, Settings, Site, Unchecked
+from quicksilver.doctor.queue_names import STORE, kept_elsewhere
 from quicksilver.doctor.spelling import known_names
 from rm_proxy.config import ProxySettings
 from sidecar.config import SidecarSettings
@@ -55,6 +56,15 @@ def read_files(where: Where) -> Facts:
     unchecked = _not_given(rms, nms)
     if settings.path is None:
         unchecked.insert(0, Unchecked("quicksilver.yaml", "there is none, so defaults are taken", "name it: --config"))
+    unchecked += [
+        Unchecked(
+            f"the scheduler's configuration ({rm.host})",
+            f"{STORE}={rm.text(STORE)} keeps it in a store, so capacity-scheduler.xml is not in force",
+            "leave --offline out: the ResourceManager is asked for its queues",
+        )
+        for rm in rms
+        if kept_elsewhere(rm)
+    ]
     return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(unchecked))
 
 
@@ -112,15 +122,9 @@ def scheduler_site(directory: Path) -> Site:
 
 def _with_scheduler(conf: HadoopConf) -> HadoopConf:
     """Return a configuration with the scheduler's properties, which are in files of their own."""
-    directory = conf.directory
-    properties: dict[str, Property] = dict(conf.properties)
     for name in SCHEDULER_FILES:
-        if (directory / name).is_file():
-            for prop in read_properties(directory / name):
-                before = properties.get(prop.name)
-                if before is None or not before.final:
-                    properties[prop.name] = prop
-    return replace(conf, properties=properties)
+        conf = conf.with_file(conf.directory / name)
+    return conf
 
 
 def _rms(directory: Path) -> tuple[Site, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -185,10 +185,9 @@ def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
         for name in ours:
             own.pop(name, None)
         if change.after is not None and change.file.suffix == ".xml":
-            for name, there in layout(change.after, change.file).effective().items():
-                if name in ours:
-                    own[name] = Property(name, there.value, there.final, change.file, there.line)
-    return HadoopConf(conf.directory, own, conf.env)
+            there = layout(change.after, change.file).effective()
+            own |= {name: prop for name, prop in there.items() if name in ours}
+    return replace(conf, properties=own)
 
 
 def _inside(found: Layout) -> set[str]:
@@ -280,45 +279,43 @@ def _host(conf: HadoopConf, rm_id: str | None) -> str:
 def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf, what: str) -> bytes | None:
     """Return a file with those of our properties that it does not have yet."""
     text = EMPTY if plain is None else plain
-    there = layout(text, file).effective()
+    found = layout(text, file)
+    there = found.effective()
     wanted = {name: value for name, value in own.items() if _said(conf, there, name) != value}
     for name in wanted:
-        before = conf.properties.get(name) or there.get(name)
-        if before is not None and before.final:
+        before = conf.finals.get(name) or found.finals().get(name)
+        if before is not None:
             raise SettingsError(
                 f"{name} is final with the value {before.value.strip()}",
-                place=f"{getattr(before, 'file', file)}:{before.line}",
+                place=f"{before.file}:{before.line}",
                 remedy=f"take <final> out there, or set {wanted[name]} there yourself",
             )
     if not wanted:
         return plain
     changed = insert(text, _block(wanted, there, what, new=plain is None), file)
     after = layout(changed, file).values()
-    if after != {name: element.value for name, element in there.items()} | wanted or without_block(
-        changed, file, keep=True
-    ) != (text):
+    if after != found.values() | wanted or without_block(changed, file, keep=True) != (text):
         raise SettingsError("could not be changed as text", place=str(file), remedy="merge hadoop-conf/ by hand")
     return changed
 
 
-def _said(conf: HadoopConf, there: Mapping[str, object], name: str) -> str | None:
+def _said(conf: HadoopConf, there: Mapping[str, Property], name: str) -> str | None:
     """Return the present values, without substitution; a capacity-scheduler.xml is no part of `conf`."""
     found = conf.properties.get(name) or there.get(name)
-    value = getattr(found, "value", None)
-    return value.strip() if isinstance(value, str) else None
+    return found.value.strip() if found else None
 
 
-def _block(wanted: Mapping[str, str], there: Mapping[str, object], what: str, *, new: bool) -> str:
+def _block(wanted: Mapping[str, str], there: Mapping[str, Property], what: str, *, new: bool) -> str:
     start = f"{BEGIN}{' ' + _NEW if new else ''} {what}"
     mark = f"  <!-- {start}; `quicksilver uninstall` takes all out until the end below -->"
     return "\n".join([mark, *_overridden(wanted, there), property_xml(wanted), f"  <!-- {END} -->"])
 
 
-def _overridden(wanted: Mapping[str, str], there: Mapping[str, object]) -> Iterator[str]:
+def _overridden(wanted: Mapping[str, str], there: Mapping[str, Property]) -> Iterator[str]:
     for name in wanted:
         before = there.get(name)
         if before is not None:
-            value = str(getattr(before, "value", "")).replace("--", "- -").rstrip("-")
+            value = before.value.strip().replace("--", "- -").rstrip("-")
             yield f"  <!-- overrides {name}: {value} -->"
 
 

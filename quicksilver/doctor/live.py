@@ -116,8 +116,7 @@ def ask_daemons(facts: Facts, urls: Sequence[str] = ()) -> Facts:
     rms = _rms(asker, facts)
     first = next((rm for rm in rms if rm.ha_state != "STANDBY"), None)
     nodes, web = _nodes(asker, first.url) if first else ([], {})
-    secure = facts.client is not None and facts.client.text("yarn.http.policy") == "HTTPS_ONLY"
-    scheme = "https" if secure else "http"
+    scheme = facts.client.conf.web_scheme if facts.client else "http"
     nms = [nm for nm in _many(lambda node: _nm(asker, node, web, scheme), nodes) if nm is not None]
     proxies = [_proxy(asker, place, rm_id) for place, rm_id in _proxy_urls(facts, urls)]
     nodes = _with_sidecars(asker, nodes, [proxy.url for proxy in proxies if not proxy.error])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from policies.config.policy_set import Policies
+from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.doctor.site_edit import property_xml
@@ -150,13 +152,15 @@ class Site:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """Return a boolean; as Hadoop, the default for anything that is neither true nor false."""
-        value = self.text(name).lower()
-        return value == "true" if value in ("true", "false") else default
+        return self.conf.boolean(name, default)
 
     def number(self, name: str, default: int) -> int:
-        """Return a whole number; the default for anything else, as it is no business of ours."""
-        value = self.text(name)
-        return int(value) if value.removeprefix("-").isdigit() else default
+        """Return a whole number, or a time with a unit in ms; else the default, as it is no business of ours."""
+        with suppress(SettingsError):
+            return self.conf.integer(name)
+        with suppress(SettingsError):
+            return round(self.conf.duration_s(name) * 1000)
+        return default
 
     def place(self, name: str = "") -> Place:
         """Return where `name` is set, or where the configuration is."""

@@ -17,6 +17,7 @@ from quicksilver.doctor.model import Site
 
 _PREFIX: Final = "yarn.scheduler.capacity."
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.class"
+STORE: Final = "yarn.scheduler.configuration.store.class"
 _FAIR_FILE: Final = "yarn.scheduler.fair.allocation.file"
 _FAIR_ANY: Final = "yarn.scheduler.fair.allow-undeclared-pools"
 _MADE: Final = (".auto-create-child-queue.enabled", ".auto-queue-creation-v2.enabled")
@@ -44,12 +45,17 @@ def _globs(section: PolicySet, at: str) -> Iterator[tuple[str, str]]:
     yield from ((glob, f"{at}.{where}.queue") for where, globs in entries for glob in globs)
 
 
+def kept_elsewhere(site: Site) -> bool:
+    """Return whether the Capacity Scheduler's configuration lies in a store, changed by REST, and not in its file."""
+    return "CapacityScheduler" in site.text(_SCHEDULER) and site.conf.untrimmed(STORE) != "file"
+
+
 class FileQueues:
     """The queues of the Capacity or Fair Scheduler according to the files of all ResourceManagers."""
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self.names: set[str] = set()
-        """Full paths; empty where another scheduler is chosen, or no file has queues."""
+        """Full paths; empty where another scheduler is chosen, no file has queues, or a store has them."""
         self.file = "capacity-scheduler.xml"
         """The file that has them."""
         self._parents_of_new: set[str] = set()
@@ -57,7 +63,7 @@ class FileQueues:
         """Whether the Fair Scheduler makes queues that its file does not have."""
         for site in sites:
             scheduler = site.text(_SCHEDULER, "CapacityScheduler")
-            if "CapacityScheduler" in scheduler:
+            if "CapacityScheduler" in scheduler and not kept_elsewhere(site):
                 self._read(site)
             elif "FairScheduler" in scheduler and site.from_files:
                 self._read_fair(site)

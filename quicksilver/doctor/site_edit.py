@@ -7,29 +7,18 @@ other property must still have its value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
-from xml.parsers import expat
 from xml.sax.saxutils import escape
 
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import laid_over
+from quicksilver.common.hadoop.defaults import NEW_NAMES
+from quicksilver.common.hadoop.xml import Property, decoded, encoding, parse_site
 
 EMPTY: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n</configuration>\n'
 """A site file without properties."""
-_TEXTS: Final = ("name", "value", "final")
-
-
-@dataclass(frozen=True, slots=True)
-class Element:
-    """A `<property>` of a file: its value and its place. `start` and `end` are byte offsets."""
-
-    name: str
-    value: str
-    final: bool
-    line: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +31,25 @@ class Comment:
 
 @dataclass(slots=True)
 class Layout:
-    """Where things stand in a site file. `end` is the byte offset of `</configuration>`."""
+    """Where things stand in a site file, as Hadoop reads it. Offsets are in the file's own bytes."""
 
-    elements: list[Element] = field(default_factory=list)
+    elements: list[Property] = field(default_factory=list)
+    """What stands in the file itself, neither included nor in an entity."""
     comments: list[Comment] = field(default_factory=list)
     end: int = -1
+    """The place of `</configuration>`."""
 
-    def effective(self) -> dict[str, Element]:
+    def effective(self) -> dict[str, Property]:
         """Return the property that counts of each name: the last one, unless an earlier is final."""
-        found: dict[str, Element] = {}
-        for element in self.elements:
-            before = found.get(element.name)
-            if before is None or not before.final:
-                found[element.name] = element
-        return found
+        return laid_over(self.elements, {}, {})[0]
+
+    def finals(self) -> dict[str, Property]:
+        """Return what cannot be overridden."""
+        return laid_over(self.elements, {}, {})[1]
 
     def values(self) -> dict[str, str]:
         """Return the value of each name, without substitution."""
-        return {name: element.value for name, element in self.effective().items()}
+        return {name: element.value.strip() for name, element in self.effective().items()}
 
 
 def layout(text: bytes, file: Path) -> Layout:
@@ -67,66 +57,25 @@ def layout(text: bytes, file: Path) -> Layout:
 
     Raises SettingsError with file and line for what is no site file, or one that cannot be edited as text.
     """
-    if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise SettingsError("is UTF-16", place=str(file), remedy="save it as UTF-8")
-    reader = _Reader(file)
-    try:
-        reader.parser.Parse(text, True)
-    except expat.ExpatError as error:
-        what = f"not well-formed XML: {expat.ErrorString(error.code)}"
-        raise SettingsError(what, place=f"{file}:{error.lineno}", remedy="mend the file") from None
-    if not text[reader.found.end :].startswith(b"</configuration"):
+    codec, mark = encoding(text, file)
+    plain = decoded(text, file)
+    if mark + plain.encode(codec, "replace") != text or "<".encode(codec) != b"<":
+        raise SettingsError(
+            f"its {codec.upper()} cannot be changed as text", place=str(file), remedy="save it as UTF-8"
+        )
+    utf8, read = plain.encode(), parse_site(text, file)
+    if read.root != "configuration":
+        raise SettingsError(f"the root is <{read.root}>", place=str(file), remedy="it must be <configuration>")
+
+    def own(at: int) -> int:
+        return len(mark) + len(utf8[:at].decode().encode(codec))
+
+    elements = [replace(one, start=own(one.start), end=own(one.end)) for one in read.properties if one.start >= 0]
+    comments = [Comment(said, own(at)) for said, at in read.comments]
+    if not utf8.startswith(b"</", read.end):
         what = "an empty <configuration/> has no place for properties"
         raise SettingsError(what, place=str(file), remedy="write it as <configuration> and </configuration>")
-    return reader.found
-
-
-class _Reader:
-    """Collects what lies right below the root, with offsets."""
-
-    def __init__(self, file: Path) -> None:
-        self.found = Layout()
-        self._file, self._path = file, list[str]()
-        self._texts: dict[str, str] = {}
-        self._start = self._line = 0
-        self.parser = expat.ParserCreate()
-        self.parser.StartElementHandler = self._begin
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._text
-        self.parser.CommentHandler = self._comment
-
-    def _begin(self, name: str, attributes: Mapping[str, str]) -> None:
-        line = self.parser.CurrentLineNumber
-        if not self._path and name != "configuration":
-            raise SettingsError(
-                f"the root is <{name}>", place=f"{self._file}:{line}", remedy="it must be <configuration>"
-            )
-        self._path.append(name)
-        if self._path == ["configuration", "property"]:
-            self._texts = {key: attributes[key] for key in _TEXTS if key in attributes}
-            self._start, self._line = self.parser.CurrentByteIndex, line
-        elif len(self._path) == 3 and self._path[1] == "property" and name in _TEXTS:
-            self._texts[name] = ""
-
-    def _text(self, data: str) -> None:
-        if len(self._path) == 3 and self._path[1] == "property" and self._path[2] in _TEXTS:
-            self._texts[self._path[2]] += data
-
-    def _end(self, name: str) -> None:
-        at = self.parser.CurrentByteIndex
-        if self._path == ["configuration", "property"] and "value" in self._texts:
-            texts = self._texts
-            final = texts.get("final", "").strip().lower() == "true"
-            end = at + len(f"</{name}>")
-            key = texts.get("name", "").strip()
-            self.found.elements.append(Element(key, texts["value"].strip(), final, self._line, self._start, end))
-        elif self._path == ["configuration"]:
-            self.found.end = at
-        self._path.pop()
-
-    def _comment(self, data: str) -> None:
-        if self._path == ["configuration"]:
-            self.found.comments.append(Comment(data.strip(), self.parser.CurrentByteIndex))
+    return Layout([one for one in elements if one.file == file], comments, own(read.end))
 
 
 def newline(text: bytes) -> bytes:
@@ -161,7 +110,7 @@ def without(text: bytes, names: Iterable[str], file: Path) -> bytes:
     """Remove all properties of these names, with lines that would be left empty."""
     wanted = set(names)
     for element in reversed(layout(text, file).elements):
-        if element.name in wanted:
+        if element.name in wanted or NEW_NAMES.get(element.name) in wanted:
             start, end = line_start(text, element.start), element.end
             rest = text.find(b"\n", end)
             if start != element.start and rest >= 0 and not text[end:rest].strip():
@@ -179,7 +128,8 @@ def apply(text: bytes, put: Mapping[str, str], remove: Iterable[str], file: Path
     if put:
         changed = insert(changed, property_xml(put), file)
     before, after = layout(text, file).values(), layout(changed, file).values()
-    wanted = {name: value for name, value in before.items() if name not in {*remove}} | dict(put)
+    wanted = {name: value for name, value in before.items() if name not in {*remove, *put}}
+    wanted |= {name: value for name, value in put.items() if value}  # Hadoop takes an empty value for none
     if after != wanted:
         raise SettingsError("could not be changed as text", place=str(file), remedy="change it by hand")
     return changed

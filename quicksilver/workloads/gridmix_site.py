@@ -133,7 +133,7 @@ class RunningSite:
 
 def _check(conf: HadoopConf) -> None:
     """Raise WorkloadError for a cluster that this cannot use."""
-    if (conf.text("hadoop.security.authentication") or "simple") != "simple":
+    if conf.word("hadoop.security.authentication") != "SIMPLE":
         raise WorkloadError(
             "a cluster with Kerberos is not supported",
             place=conf.place("hadoop.security.authentication"),

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from quicksilver.applications.client.errors import ClientError
 from quicksilver.common.address import Address, parse_address
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachable
-from quicksilver.common.hadoop.xml import read_properties
 
 _NAMENODE_PORT: Final = 8020
 _WEB_PORT: Final = {"http": 9870, "https": 9871}
@@ -19,25 +17,26 @@ class Site:
     """One cluster, as the site files of its clients describe it."""
 
     def __init__(self, conf: HadoopConf) -> None:
-        """`conf` is read once more for hdfs-site.xml. Raises SettingsError."""
-        file = conf.directory / "hdfs-site.xml"
-        hdfs = {each.name: each for each in read_properties(file)} if file.is_file() else {}
-        self.conf = replace(conf, properties={**hdfs, **conf.properties})
+        """`conf`: with hdfs-site.xml."""
+        self.conf = conf
 
     @classmethod
     def load(cls, directory: Path | None = None) -> Site:
         """Read a directory of site files: the given one, else that of $HADOOP_CONF_DIR. Raises SettingsError."""
-        return cls(load_hadoop_conf(directory))
+        return cls(load_hadoop_conf(directory, hdfs=True))
 
     @property
     def secure(self) -> bool:
         """Whether the cluster wants logins by Kerberos."""
-        return self.conf.text("hadoop.security.authentication") == "kerberos"
+        return self.conf.word("hadoop.security.authentication") == "KERBEROS"
 
     @property
     def default_fs(self) -> str:
         """The file system of paths without one, such as `hdfs://host:8020`."""
-        return (self.conf.text("fs.defaultFS") or "file:///").rstrip("/")
+        name = self.conf.required("fs.defaultFS")
+        if "/" not in name:  # as it was written before there were URLs
+            name = "file:///" if name == "local" else f"hdfs://{name}"
+        return name.rstrip("/")
 
     @property
     def resource_managers(self) -> tuple[Address, ...]:
@@ -64,7 +63,7 @@ class Site:
 
         authority: `host:port`, or the name of a nameservice. Raises SettingsError.
         """
-        scheme = "https" if self.conf.text("dfs.http.policy") == "HTTPS_ONLY" else "http"
+        scheme = "https" if self.conf.word("dfs.http.policy") == "HTTPS_ONLY" else "http"
         name = f"dfs.namenode.{scheme}-address"
         if nodes := self.conf.names(f"dfs.ha.namenodes.{authority}"):
             names = [f"{name}.{authority}.{node}" for node in nodes]

@@ -1,32 +1,47 @@
 """Hadoop's configuration: the site files of HADOOP_CONF_DIR, read as Hadoop's `Configuration` reads them.
 
-Files in order: core-site, yarn-site, mapred-site; a later one overrides, unless the earlier said `<final>`.
-`${name}`, `${env.NAME}` and `${env.NAME:-default}` are substituted (at most 20 times); XInclude is followed. What no
-file sets falls back to `quicksilver.common.hadoop.defaults`.
+Files in the order in which Hadoop's clients read them: core-site, mapred-site, yarn-site, each after the defaults of
+its own kind; a later one overrides, unless the earlier said `<final>`. `${name}`, `${env.NAME}` and
+`${env.NAME:-default}` are substituted (fewer than 20 times); XInclude is followed. What no file sets falls back to
+`quicksilver.common.hadoop.defaults`.
 """
 
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import re
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop import yarn_env
-from quicksilver.common.hadoop.defaults import DEFAULTS
-from quicksilver.common.hadoop.xml import Property, read_properties
+from quicksilver.common.hadoop.defaults import DEFAULTS, DEFAULTS_BELOW, NEW_NAMES
+from quicksilver.common.hadoop.xml import Ignored, Property, read_site, trimmed
 
-SITE_FILES: Final = ("core-site.xml", "yarn-site.xml", "mapred-site.xml")
-_VARIABLE: Final = re.compile(r"\$\{([^}$\s]+)\}")
+_CLIENT_FILES: Final = ("core-site.xml", "mapred-site.xml", "yarn-site.xml")
+_RM_FILES: Final = ("yarn-site.xml", "core-site.xml", "yarn-site.xml")
+"""After all defaults; core-site once more than at first (ResourceManager.serviceInit)."""
+_VARIABLE: Final = re.compile(r"\$\{([^}$ ]+)\}")
+_ENV: Final = re.compile(r"env\.(.+?)(?:(:?-)(.*))?", re.DOTALL)
 _MAX_SUBSTITUTIONS: Final = 20
-_UNIT_S: Final = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION: Final = re.compile(r"(-?\d+)\s*(ns|us|ms|s|m|h|d)?")
+_UNIT_NS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86400 * 10**9,
+}
+_DURATION: Final = re.compile(r"(.*?)(ns|us|ms|s|m|h|d)?", re.DOTALL)
+_DIGITS: Final = re.compile(r"[+-]?\d+")
+_HEX: Final = re.compile(r"(-?)0[xX]([+-]?)([0-9a-fA-F]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +53,28 @@ class HadoopConf:
     env: Mapping[str, str]
     system: Mapping[str, str] = field(default_factory=dict)
     """System properties of the daemon's JVM, as far as they are quicksilver's."""
+    finals: Mapping[str, Property] = field(default_factory=dict)
+    """What a file says for good; it need not have a value."""
+    ignored: tuple[Ignored, ...] = ()
+
+    def raw(self, name: str) -> str | None:
+        """Return the value of `name` as written; None when neither a file nor the defaults have it."""
+        found = self.properties.get(name)
+        return found.value if found else DEFAULTS.get(name)
+
+    def untrimmed(self, name: str) -> str | None:
+        """Return the substituted value with its blanks, which Hadoop compares in a few properties."""
+        raw = self.raw(name)
+        return None if raw is None else self._substitute(raw)
 
     def text(self, name: str) -> str | None:
         """Return the substituted value of `name`; None when neither a file nor the defaults have it."""
-        found = self.properties.get(name)
-        raw = found.value if found else DEFAULTS.get(name)
-        return None if raw is None else self._substitute(raw).strip()
+        value = self.untrimmed(name)
+        return None if value is None else trimmed(value)
+
+    def word(self, name: str) -> str:
+        """Return one of several words in capitals, for properties of which Hadoop takes any case, but no blanks."""
+        return (self.untrimmed(name) or "").upper()
 
     def place(self, name: str) -> str:
         """Say where `name` is set: file, line and property."""
@@ -60,41 +91,32 @@ class HadoopConf:
         return value
 
     def integer(self, name: str) -> int:
-        """Return a whole number; Hadoop's 0x form is understood. Raises SettingsError for anything else."""
+        """Return a whole number of 64 bits, decimal or 0x. Raises SettingsError for anything else."""
         value = self.required(name)
-        try:
-            return int(value, 16) if value.lower().removeprefix("-").startswith("0x") else int(value)
-        except ValueError:
-            raise self._bad(name, value, "a whole number") from None
-
-    def number(self, name: str) -> float:
-        """Return a number; a trailing `f` as in Java is allowed. Raises SettingsError for anything else."""
-        value = self.required(name)
-        try:
-            return float(value.rstrip("fFdD"))
-        except ValueError:
-            raise self._bad(name, value, "a number") from None
+        number = _whole(value)
+        if number is None:
+            raise self._bad(name, value, "a whole number")
+        return number
 
     def boolean(self, name: str, default: bool = False) -> bool:
-        """Return true or false; like Hadoop, the default for an absent or empty value. Raises SettingsError else."""
+        """Return true or false; like Hadoop, the default for anything else."""
         value = (self.text(name) or "").lower()
-        if not value:
-            return default
-        if value not in ("true", "false"):
-            raise self._bad(name, value, "true or false")
-        return value == "true"
+        return value == "true" if value in ("true", "false") else default
 
     def names(self, name: str) -> list[str]:
-        """Return a comma-separated list, trimmed, without empty items; [] when absent."""
-        return [item.strip() for item in (self.text(name) or "").split(",") if item.strip()]
+        """Return a list, separated by commas or lines, each item once, trimmed and not empty; [] when absent."""
+        items = (trimmed(item) for item in re.split("[,\n]", self.text(name) or ""))
+        return list(dict.fromkeys(item for item in items if item))
 
     def duration_s(self, name: str, unit: str = "ms") -> float:
-        """Return a time in seconds; `unit` is meant when the value has no suffix of its own (ns us ms s m h d)."""
+        """Return a time in seconds, cut to whole `unit`, which is meant when the value has none (ns us ms s m h d)."""
         value = self.required(name)
         match = _DURATION.fullmatch(value.lower())
-        if match is None:
+        number = _whole(match[1], hexadecimal=False) if match else None
+        if match is None or number is None:
             raise self._bad(name, value, f"a time such as 10s (plain numbers are {unit})")
-        return int(match[1]) * _UNIT_S[match[2] or unit]
+        whole = abs(number) * _UNIT_NS[match[2] or unit] // _UNIT_NS[unit]
+        return math.copysign(whole * _UNIT_NS[unit] / 1e9, number)
 
     def address(self, name: str) -> Address:
         """Return a host:port property."""
@@ -140,54 +162,66 @@ class HadoopConf:
         port = _default_port(name)
         return parse_address(f"{host}:{port}", self.place(f"yarn.resourcemanager.hostname.{chosen}"))
 
+    @property
+    def web_scheme(self) -> str:
+        """The scheme of the web servers of YARN's daemons: http, or https."""
+        return "https" if self.word("yarn.http.policy") == "HTTPS_ONLY" else "http"
+
     def rm_web_url(self, rm_id: str | None = None) -> str:
         """Return the URL of the ResourceManager's web server, http or https as `yarn.http.policy` says."""
-        secure = self.text("yarn.http.policy") == "HTTPS_ONLY"
+        secure = self.web_scheme == "https"
         name = "yarn.resourcemanager.webapp.https.address" if secure else "yarn.resourcemanager.webapp.address"
-        return f"{'https' if secure else 'http'}://{reachable(self.rm_address(name, rm_id))}"
+        return f"{self.web_scheme}://{reachable(self.rm_address(name, rm_id))}"
 
     def nm_web_url(self) -> str:
         """Return the URL of this node's NodeManager web server, on loopback where it binds there."""
-        secure = self.text("yarn.http.policy") == "HTTPS_ONLY"
+        secure = self.web_scheme == "https"
         name = "yarn.nodemanager.webapp.https.address" if secure else "yarn.nodemanager.webapp.address"
         address = self.address(name)
         bound = self.text("yarn.nodemanager.bind-host")
         if bound:
             address = Address(bound, address.port)
-        return f"{'https' if secure else 'http'}://{reachable(address)}"
+        return f"{self.web_scheme}://{reachable(address)}"
 
     def _bad(self, name: str, value: str, wanted: str) -> SettingsError:
         return SettingsError(f"{value!r} is not {wanted}", place=self.place(name), remedy="correct the value")
 
+    def with_file(self, file: Path) -> HadoopConf:
+        """Return this configuration with a further site file on top, if there is such a file. Raises SettingsError."""
+        if not file.is_file():
+            return self
+        read = read_site(file)
+        properties, finals = laid_over(read.properties, self.properties, self.finals)
+        ignored = tuple(dict.fromkeys((*self.ignored, *read.ignored)))
+        return replace(self, properties=properties, finals=finals, ignored=ignored)
+
+    def _with_defaults(self, names: Iterable[str]) -> HadoopConf:
+        """Return this configuration with Hadoop's defaults of these names on top."""
+        over = {name for name in names if DEFAULTS[name] and name not in self.finals}
+        return replace(self, properties={name: said for name, said in self.properties.items() if name not in over})
+
     def _substitute(self, raw: str) -> str:
         text = raw
         for _ in range(_MAX_SUBSTITUTIONS):
-            for match in _VARIABLE.finditer(text):
-                value = self._variable(match[1])
-                if value is not None and match[0] not in value:
-                    text = text[: match.start()] + value + text[match.end() :]
-                    break
-            else:
+            match = _VARIABLE.search(text)
+            value = self._variable(match[1]) if match else None
+            if match is None or value is None:
                 return text
+            if match[0] in value:
+                return raw
+            text = text[: match.start()] + value + text[match.end() :]
         raise SettingsError(
-            f"{raw!r} needs more than {_MAX_SUBSTITUTIONS} substitutions",
+            f"{raw!r} needs {_MAX_SUBSTITUTIONS} substitutions or more",
             place=str(self.directory),
             remedy="look for properties that refer to each other",
         )
 
     def _variable(self, name: str) -> str | None:
-        if name.startswith("env."):
-            variable, colon, default = name.removeprefix("env.").partition(":-")
-            if not colon:
-                variable, _, default = variable.partition("-")
-            value = self.env.get(variable)
-            return value if value or (value is not None and not colon) else default or value
-        if name in self.system:
-            return self.system[name]
-        found = self.properties.get(name)
-        if found:
-            return found.value
-        return DEFAULTS.get(name, self._system(name))
+        if match := _ENV.fullmatch(name):
+            value, dash, default = self.env.get(match[1]), match[2], match[3]
+            return default if dash and (value is None or (dash == ":-" and not value)) else value
+        system = self.system.get(name, self._system(name))
+        return self.raw(NEW_NAMES.get(name, name)) if system is None else system
 
     def _system(self, name: str) -> str | None:
         """Return what Hadoop's own start scripts and the JVM define as system properties."""
@@ -199,19 +233,39 @@ class HadoopConf:
         return {"user.home": str(Path.home()), "java.io.tmpdir": tempfile.gettempdir()}.get(name)
 
 
+def laid_over(
+    read: Iterable[Property], properties: Mapping[str, Property], finals: Mapping[str, Property]
+) -> tuple[dict[str, Property], dict[str, Property]]:
+    """Return effective properties and the final ones after more were read, all by their new names."""
+    properties, finals = dict(properties), dict(finals)
+    for each in read:
+        name = NEW_NAMES.get(each.name, each.name)
+        if name in finals:
+            continue
+        if not each.empty:
+            properties[name] = each
+        if each.final:
+            finals[name] = each
+    return properties, finals
+
+
 def load_hadoop_conf(
-    directory: Path | None = None, env: Mapping[str, str] | None = None, *, resourcemanager: bool = False
+    directory: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    *,
+    resourcemanager: bool = False,
+    hdfs: bool = False,
 ) -> HadoopConf:
     """Read a configuration directory: the given one, else $HADOOP_CONF_DIR, $YARN_CONF_DIR, /etc/hadoop/conf.
 
-    resourcemanager: as the ResourceManager reads it, with the system properties that yarn-env.sh gives it.
+    resourcemanager: as the ResourceManager reads it, with the system properties that yarn-env.sh gives it; hdfs: as
+    clients of HDFS read it, with hdfs-site.xml.
 
-    Raises SettingsError when there is none, when it has no site file, or when a file is not Hadoop's XML.
+    Raises SettingsError when there is none, when it has no site file, or when Hadoop cannot read a file.
     """
     env = os.environ if env is None else env
     chosen = directory or _directory(env)
-    files = [chosen / name for name in SITE_FILES if (chosen / name).is_file()]
-    if not files:
+    if not any((chosen / name).is_file() for name in _CLIENT_FILES):
         raise SettingsError(
             "no core-site.xml and no yarn-site.xml there" if chosen.is_dir() else "no such directory",
             place=str(chosen),
@@ -219,14 +273,24 @@ def load_hadoop_conf(
             if directory
             else "set HADOOP_CONF_DIR to the directory of the cluster's site files, or name it with --conf-dir",
         )
-    properties: dict[str, Property] = {}
-    for file in files:
-        for prop in read_properties(file):
-            before = properties.get(prop.name)
-            if before is None or not before.final:
-                properties[prop.name] = prop
-    system = yarn_env.rm_properties(chosen) if resourcemanager else {}
-    return HadoopConf(chosen, properties, yarn_env.with_node(chosen, env), system)
+    conf = HadoopConf(chosen, {}, yarn_env.with_node(chosen, env))
+    if resourcemanager:
+        conf = replace(conf, system=yarn_env.rm_properties(chosen))
+    for name in _RM_FILES if resourcemanager else (*_CLIENT_FILES, "hdfs-site.xml")[: None if hdfs else -1]:
+        conf = conf if resourcemanager else conf._with_defaults(DEFAULTS_BELOW[name])
+        conf = conf.with_file(chosen / name)
+    return conf
+
+
+def _whole(text: str, *, hexadecimal: bool = True) -> int | None:
+    """Return a number of 64 bits as Java's Long.parseLong reads it, or with 0x; None for anything else."""
+    if _DIGITS.fullmatch(text):
+        number = int(text)
+    elif hexadecimal and (match := _HEX.fullmatch(text)) and not (match[1] and match[2]):
+        number = int(match[1] + match[2] + match[3], 16)
+    else:
+        return None
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def reachable(address: Address) -> Address:

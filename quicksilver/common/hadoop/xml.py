@@ -1,18 +1,30 @@
-"""One Hadoop site file as a list of properties with their lines."""
+"""One Hadoop site file as a list of properties with their places, read as Hadoop's `Configuration` does.
+
+Hadoop takes no notice of how elements are nested: a `<property>` counts wherever it stands, and `<name>`, `<value>` and
+`<final>` add to the property that began last. tests/data/hadoop/site_files shows each case with Hadoop's own answer.
+"""
 
 from __future__ import annotations
 
-import xml.sax
-from dataclasses import dataclass
+import codecs
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
-from xml.sax.handler import ContentHandler
-from xml.sax.xmlreader import AttributesImpl, Locator
+from urllib.parse import unquote, urlsplit
+from xml.parsers import expat
 
 from quicksilver.common.errors import SettingsError
 
 _MAX_INCLUDES: Final = 10
-_FIELDS: Final = ("name", "value", "final")
+_TEXTS: Final = ("name", "value", "final", "source", "tag")
+_BLANKS: Final = "".join(map(chr, range(33)))
+_DECLARATION: Final = re.compile(r"<\?xml\s[^>]*\?>")
+_ENCODING: Final = re.compile(rb"<\?xml\s[^>]*?encoding\s*=\s*[\"']([\w.:-]+)[\"']")
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_STRICT: Final = ("utf-8", "ascii")
+"""In other encodings Java replaces what is no character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,77 +36,228 @@ class Property:
     final: bool
     file: Path
     line: int
+    empty: bool = False
+    """Whether there is no value, so that it sets nothing. It can be final even so."""
+    start: int = -1
+    """Its place, in bytes of the decoded file as UTF-8; -1: it stands in another file or in an entity."""
+    end: int = -1
 
 
-def read_properties(file: Path, depth: int = 0) -> list[Property]:
-    """Return the properties of a site file in order, included files in their place.
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A place of a site file that Hadoop passes over in silence, although it looks like a mistake."""
 
-    Raises SettingsError with file and line when it cannot be read, is not XML, or its root is not `<configuration>`.
+    file: Path
+    line: int
+    what: str
+
+
+@dataclass(slots=True)
+class SiteFile:
+    """What a file says: properties in order, included files in their place. Offsets are as in Property."""
+
+    properties: list[Property] = field(default_factory=list)
+    ignored: list[Ignored] = field(default_factory=list)
+    comments: list[tuple[str, int]] = field(default_factory=list)
+    """Comments right below the root, with their places."""
+    root: str = ""
+    """The root's name; Hadoop takes any."""
+    end: int = -1
+    """The place of the root's end tag."""
+
+
+def trimmed(text: str) -> str:
+    """Return a text without blanks at its ends, as Java's String.trim has it."""
+    return text.strip(_BLANKS)
+
+
+def read_site(file: Path, root: Path | None = None, depth: int = 0) -> SiteFile:
+    """Read a site file.
+
+    root: where included files lie, the directory of the configuration, which is the file's own unless given.
+
+    Raises SettingsError with file and line when it cannot be read, or not by Hadoop.
     """
-    handler = _Properties(file, depth)
+    return parse_site(_bytes(file), file, root, depth)
+
+
+def read_properties(file: Path) -> list[Property]:
+    """Return the properties of a site file in order, otherwise as `read_site`."""
+    return read_site(file).properties
+
+
+def parse_site(data: bytes, file: Path, root: Path | None = None, depth: int = 0) -> SiteFile:
+    """Read the bytes of a site file; `file` is its name, otherwise as `read_site`."""
+    return _Reader(file, root or file.parent, depth).read(data)
+
+
+def encoding(data: bytes, file: Path) -> tuple[str, bytes]:
+    """Return how a file is encoded, and the byte order mark at its beginning. Raises SettingsError if unknown."""
+    for mark, name in _MARKS:
+        if data.startswith(mark):
+            return name, mark
+    if data.startswith((b"<\0", b"\0<")):
+        return ("utf-16-le" if data[1] == 0 else "utf-16-be"), b""
+    said = _ENCODING.match(data)
+    name = said[1].decode() if said else "utf-8"
     try:
-        with file.open("rb") as source:
-            xml.sax.parse(source, handler)
-    except xml.sax.SAXParseException as error:
-        place = f"{file}:{error.getLineNumber()}"
-        raise SettingsError(f"not well-formed XML: {error.getMessage()}", place=place, remedy="mend the file") from None
+        b"".decode(name)
+        return codecs.lookup(name).name, b""
+    except LookupError:
+        place, remedy = f"{file}:1", "save it as UTF-8"
+        raise SettingsError(f"its encoding {name} is not known", place=place, remedy=remedy) from None
+
+
+def decoded(data: bytes, file: Path) -> str:
+    """Return the text of a file. Raises SettingsError with the line of what is no character."""
+    name, mark = encoding(data, file)
+    try:
+        return data[len(mark) :].decode(name, "strict" if name in _STRICT else "replace")
+    except UnicodeDecodeError as error:
+        line, remedy = data[: len(mark) + error.start].count(b"\n") + 1, "say its encoding, or mend the file"
+        raise SettingsError(f"is no {name.upper()}", place=f"{file}:{line}", remedy=remedy) from None
+
+
+def _bytes(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
     except OSError as error:
-        raise SettingsError(
-            f"cannot be read: {error.strerror}", place=str(file), remedy="check the path and its permissions"
-        ) from None
-    return handler.found
+        what, remedy = f"cannot be read: {error.strerror}", "check the path and its permissions"
+        raise SettingsError(what, place=str(file), remedy=remedy) from None
 
 
-class _Properties(ContentHandler):
-    """Collects properties; unknown elements are skipped, as Hadoop does."""
+class _Reader:
+    """Collects properties."""
 
-    def __init__(self, file: Path, depth: int) -> None:
-        super().__init__()
-        self.found: list[Property] = []
-        self._file, self._depth = file, depth
-        self._path: list[str] = []
+    def __init__(self, file: Path, root: Path, depth: int) -> None:
+        self._found = SiteFile()
+        self._root, self._nesting = root, depth
+        self._files = [file]
+        """The file, and within it the external entities that are being read."""
+        self._parsers: list[expat.XMLParserType] = []
+        self._source = b""
+        self._depth = self._start = self._line = 0
         self._texts: dict[str, str] = {}
-        self._locator: Locator | None = None
+        self._token: list[str] = []
+        self._missing: SettingsError | None = None
+        """What is wrong with an include whose file is not there, unless it has a fallback."""
+        self._in_fallback = False
 
-    def setDocumentLocator(self, locator: Locator) -> None:
-        self._locator = locator
+    def read(self, data: bytes) -> SiteFile:
+        parser = expat.ParserCreate("utf-8", " ")
+        parser.buffer_text = True
+        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_ALWAYS)
+        parser.StartElementHandler, parser.EndElementHandler = self._begin, self._end
+        parser.CharacterDataHandler, parser.CommentHandler = self._token.append, self._comment
+        parser.ExternalEntityRefHandler, parser.SkippedEntityHandler = self._entity, self._undeclared
+        self._parse(parser, data)
+        return self._found
 
-    def startElement(self, name: str, attrs: AttributesImpl) -> None:
-        if not self._path and name != "configuration":
-            raise SettingsError(f"the root is <{name}>", place=self._place(), remedy="it must be <configuration>")
-        self._path.append(name)
+    def _parse(self, parser: expat.XMLParserType, data: bytes) -> None:
+        """Parse the last file without its declaration of an encoding and a version; places stay as they are."""
+        file, text = self._files[-1], decoded(data, self._files[-1])
+        if said := _DECLARATION.match(text):
+            blanks = re.sub(r"\S", " ", said[0]) if len(self._files) == 1 else ""
+            text = blanks + text[said.end() :]
+        self._parsers.append(parser)
+        source = text.encode("utf-8", "surrogatepass")
+        self._source = self._source or source
+        try:
+            parser.Parse(source, True)
+        except expat.ExpatError as error:
+            what = f"not well-formed XML: {expat.ErrorString(error.code)}"
+            raise SettingsError(what, place=f"{file}:{error.lineno}", remedy="mend the file") from None
+        self._parsers.pop()
+
+    def _begin(self, full_name: str, attributes: Mapping[str, str]) -> None:
+        name = full_name.rpartition(" ")[2]
+        if not self._depth and not self._found.root:
+            self._found.root = name
+            if name != "configuration":
+                self._ignore(f"the root is <{name}> instead of <configuration>")
+        self._depth += 1
+        own = {key.rpartition(" ")[2]: value for key, value in attributes.items()}
         if name == "property":
-            self._texts = {key: attrs[key] for key in _FIELDS if key in attrs}
-        elif name in _FIELDS and self._path[-2:-1] == ["property"]:
-            self._texts[name] = ""
-        elif name in ("xi:include", "include"):
-            self._include(str(attrs.get("href", "")))
+            self._start, self._line = self._parsers[-1].CurrentByteIndex, self._parsers[-1].CurrentLineNumber
+            self._texts = {key: own[key] for key in _TEXTS if key in own}
+        elif name in _TEXTS:
+            self._token.clear()
+        elif name == "include" and "href" in own:
+            self._include(own["href"])
+        elif name == "fallback":
+            self._in_fallback = True
 
-    def characters(self, content: str) -> None:
-        if self._path and self._path[-1] in _FIELDS and self._path[-2:-1] == ["property"]:
-            self._texts[self._path[-1]] += content
+    def _end(self, full_name: str) -> None:
+        name = full_name.rpartition(" ")[2]
+        self._depth -= 1
+        token = "".join(self._token)
+        if name == "property":
+            self._property()
+        elif name == "final":
+            self._texts[name] = token
+        elif name in _TEXTS and token:
+            self._texts[name] = trimmed(token) if name == "name" else token
+        elif name == "include":
+            if self._missing is not None and not self._in_fallback:
+                raise self._missing
+            self._missing, self._in_fallback = None, False
+        if not self._depth and len(self._files) == 1:
+            self._found.end = self._parsers[-1].CurrentByteIndex
 
-    def endElement(self, name: str) -> None:
-        self._path.pop()
-        if name != "property":
+    def _property(self) -> None:
+        if self._in_fallback and self._missing is None:
             return
-        key = self._texts.get("name", "").strip()
-        if not key:
-            raise SettingsError("a <property> without a <name>", place=self._place(), remedy="name it or remove it")
-        if "value" in self._texts:
-            final = self._texts.get("final", "").strip().lower() == "true"
-            self.found.append(Property(key, self._texts["value"], final, self._file, self._line()))
+        name = self._texts.get("name", "")
+        if not name or name != trimmed(name):
+            self._ignore("a <property> without a <name>", self._line)
+            return
+        final, start, end = self._texts.get("final") == "true", self._start, -1
+        if len(self._files) == 1 and self._source.startswith(b"<", start):
+            at = self._parsers[-1].CurrentByteIndex
+            end = self._source.index(b">", at) + 1 if self._source.startswith(b"</", at) else at
+        place = (start, end) if end > start else (-1, -1)
+        value, empty = self._texts.get("value", ""), "value" not in self._texts
+        self._found.properties.append(Property(name, value, final, self._files[-1], self._line, empty, *place))
+
+    def _comment(self, text: str) -> None:
+        if self._depth == 1 and len(self._files) == 1:
+            self._found.comments.append((text.strip(), self._parsers[-1].CurrentByteIndex))
 
     def _include(self, href: str) -> None:
-        if self._depth >= _MAX_INCLUDES:
+        if self._nesting >= _MAX_INCLUDES:
             raise SettingsError("includes go round in circles", place=self._place(), remedy="remove this include")
-        target = self._file.parent / href.removeprefix("file://")
-        if not href or not target.is_file():
-            raise SettingsError(f"there is no file {href!r} to include", place=self._place(), remedy="correct href")
-        self.found.extend(read_properties(target, self._depth + 1))
+        target = self._local(href, self._root)
+        if not target.exists():
+            what, remedy = f"there is no file {href!r} to include", "correct href, or put <xi:fallback/> into it"
+            self._missing = SettingsError(what, place=self._place(), remedy=remedy)
+            return
+        there = read_site(target, self._root, self._nesting + 1)
+        self._found.properties += there.properties
+        self._found.ignored += there.ignored
 
-    def _line(self) -> int:
-        return int(self._locator.getLineNumber() or 0) if self._locator else 0
+    def _entity(self, context: str | None, base: str | None, name: str | None, public: str | None) -> int:
+        file = self._local(name or "", self._files[-1].parent)
+        parser = self._parsers[-1].ExternalEntityParserCreate(context, "utf-8")
+        data = _bytes(file)
+        self._files.append(file)
+        self._parse(parser, data)
+        self._files.pop()
+        return 1
+
+    def _undeclared(self, name: str, is_parameter: bool) -> None:
+        raise SettingsError(f"the entity {name} is not declared", place=self._place(), remedy="write what it means")
+
+    def _local(self, name: str, folder: Path) -> Path:
+        """Return the file of a relative name, an absolute one, or a URL. Raises SettingsError for one elsewhere."""
+        url = urlsplit(name)
+        if len(url.scheme) > 1 and (url.scheme != "file" or url.netloc not in ("", "localhost")):
+            remedy = "put a copy of it beside this file, and name that"
+            raise SettingsError(f"{name} is not read over the network", place=self._place(), remedy=remedy)
+        return folder / (unquote(url.path) if url.scheme == "file" else name)
+
+    def _ignore(self, what: str, line: int = 0) -> None:
+        line = line or self._parsers[-1].CurrentLineNumber
+        self._found.ignored.append(Ignored(self._files[-1], line, what))
 
     def _place(self) -> str:
-        return f"{self._file}:{self._line()}"
+        return f"{self._files[-1]}:{self._parsers[-1].CurrentLineNumber}"

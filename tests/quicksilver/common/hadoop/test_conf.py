@@ -52,21 +52,22 @@ def test_variables_of_properties_environment_and_system(tmp_path: Path) -> None:
 
 
 def test_variables_in_circles_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"more than 20 substitutions"):
+    with pytest.raises(SettingsError, match=r"needs 20 substitutions or more"):
         conf(tmp_path, yarn={"a": "${b}", "b": "x${a}"}).text("a")
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("600000", 600.0), ("10s", 10.0), ("5 m", 300.0), ("250ms", 0.25), ("2h", 7200.0)]
+    ("text", "seconds"), [("600000", 600.0), ("10s", 10.0), ("5m", 300.0), ("250ms", 0.25), ("2h", 7200.0)]
 )
 def test_durations(tmp_path: Path, text: str, seconds: float) -> None:
     assert conf(tmp_path, yarn={"t": text}).duration_s("t") == seconds
 
 
 def test_typed_values_and_their_errors_name_file_and_line(tmp_path: Path) -> None:
-    read = conf(tmp_path, yarn={"n": "0x10", "f": "1.5f", "t": "TRUE", "l": " a, ,b ", "bad": "many", "addr": "host:x"})
-    assert (read.integer("n"), read.number("f"), read.boolean("t"), read.names("l")) == (16, 1.5, True, ["a", "b"])
-    for call in (read.integer, read.number, read.boolean, read.duration_s):
+    read = conf(tmp_path, yarn={"n": "0x10", "y": "yes", "t": "TRUE", "l": " a, ,b ", "bad": "many", "addr": "host:x"})
+    assert (read.integer("n"), read.boolean("t"), read.names("l")) == (16, True, ["a", "b"])
+    assert (read.boolean("y"), read.boolean("y", True)) == (False, True), "Hadoop takes the default"
+    for call in (read.integer, read.duration_s):
         with pytest.raises(SettingsError, match=r"yarn-site\.xml:6: bad: 'many' is not"):
             call("bad")
     with pytest.raises(SettingsError, match=r"yarn-site\.xml:7: addr: 'host:x' is not an address"):
@@ -132,25 +133,38 @@ def test_includes_are_followed(tmp_path: Path) -> None:
     [
         ("<configuration>\n<property>\n</configuration>", r":3: not well-formed XML: mismatched tag; mend the file"),
         ("", r":1: not well-formed XML: no element found"),
-        ("<html/>", r":1: the root is <html>; it must be <configuration>"),
+        ('<?xml version="1.0" encoding="nobody"?><configuration/>', r":1: its encoding nobody is not known"),
+        ("<configuration>\n<!-- \udce4 --></configuration>", r":2: is no UTF-8; say its encoding"),
+        ("<configuration>\n&nbsp;</configuration>", r":2: not well-formed XML: undefined entity"),
         (
-            "<configuration>\n<property><value>1</value></property></configuration>",
-            r":2: a <property> without a <name>",
+            '<!DOCTYPE c [<!ENTITY x SYSTEM "http://x.example/y">]>\n<configuration>&x;</configuration>',
+            r":2: http://x.example/y is not read over the network; put a copy of it beside this file",
         ),
         (
-            '<!DOCTYPE c [<!ENTITY x SYSTEM "file:///etc/passwd">]><configuration>'
-            "<property><name>p</name><value>&x;</value></property></configuration>",
-            None,
+            '<configuration>\n<include href="http://x.example/y"/></configuration>',
+            r":2: http://x.example/y is not read over the network",
         ),
     ],
 )
-def test_malformed_files_name_file_and_line(tmp_path: Path, text: str, error: str | None) -> None:
-    (tmp_path / "yarn-site.xml").write_text(text)
-    if error is None:
-        assert load_hadoop_conf(tmp_path, {}).text("p") == ""
-        return
+def test_malformed_files_name_file_and_line(tmp_path: Path, text: str, error: str) -> None:
+    (tmp_path / "yarn-site.xml").write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(SettingsError, match=r"yarn-site\.xml" + error):
         load_hadoop_conf(tmp_path, {})
+
+
+def test_what_hadoop_passes_over_is_kept_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "yarn-site.xml").write_text(
+        "<configuration>\n<property><value>1</value></property>\n<property><name/><value>2</value></property>\n"
+        "<property><name>a</name><value>3</value></property></configuration>"
+    )
+    (tmp_path / "mapred-site.xml").write_text("\n<html/>")
+    read = load_hadoop_conf(tmp_path, {})
+    assert read.text("a") == "3"
+    assert [(each.file.name, each.line, each.what) for each in read.ignored] == [
+        ("mapred-site.xml", 2, "the root is <html> instead of <configuration>"),
+        ("yarn-site.xml", 2, "a <property> without a <name>"),
+        ("yarn-site.xml", 3, "a <property> without a <name>"),
+    ]
 
 
 def test_a_missing_directory_names_the_variable(tmp_path: Path) -> None:
