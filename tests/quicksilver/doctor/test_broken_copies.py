@@ -12,6 +12,7 @@ import pytest
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.hadoop.xml import read_properties
 from quicksilver.doctor.codes import CODES
+from quicksilver.doctor.queue_names import STORE
 from quicksilver.doctor.site_edit import apply
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, cure, serious
 
@@ -320,13 +321,46 @@ def test_queues_that_capacity_scheduler_xml_has_not(tmp_path: Path) -> None:
     [
         {f"{_CAPACITY}.auto-queue-creation-v2.enabled": "true"},
         {f"{_RM}.scheduler.class": "org.example.FairScheduler"},
+        {STORE: "zk"},
     ],
-    ids=["queues that are made by themselves", "another scheduler"],
+    ids=["queues that are made by themselves", "another scheduler", "queues in a store"],
 )
 def test_queues_that_no_file_has_to_name(more: dict[str, str], tmp_path: Path) -> None:
     copy = copy_of(tmp_path, NAMED)
     copy.change("rm", "capacity-scheduler.xml", QUEUES | more)
     assert unknown(copy.look()) == []
+
+
+def test_queues_in_a_store_are_not_checked_and_that_is_said(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, NAMED)
+    for kind, lines in (("file", 0), ("leveldb", 1)):
+        copy.change("rm", "yarn-site.xml", {STORE: kind})
+        said = [line for line in copy.look()["not_checked"] if f"{STORE}={kind} keeps it in a store" in str(line)]
+        assert len(said) == lines
+
+
+def test_what_hadoop_passes_over_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path)
+    (folder,) = copy.folders("rm")
+    file = folder / "yarn-site.xml"
+    file.write_bytes(
+        file.read_bytes().replace(b"<configuration>", b"<configuration><property><value>1</value></property>")
+    )
+    line = file.read_text().splitlines().index("<configuration><property><value>1</value></property>") + 1
+    (found,) = [one for one in copy.look()["findings"] if one["code"] == "site-file"]
+    assert found["severity"] == "warning" and found["found"] == "a <property> without a <name>"
+    assert [(one["file"], one["line"]) for one in found["places"]] == [(str(file), line)]
+
+
+def test_times_have_units_and_properties_old_names(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path)
+    copy.change("rm", "yarn-site.xml", {"yarn.am.liveness-monitor.expiry-interval-ms": "3s"})
+    (folder,) = copy.folders("client")
+    old = "<property><name>mapred.task.timeout</name><value>30000</value></property></configuration>"
+    file = folder / "mapred-site.xml"
+    file.write_text(file.read_text().replace("</configuration>", old))
+    codes = {one["code"] for one in copy.look()["findings"]}
+    assert {"am-liveness", "task-timeout"} <= codes
 
 
 def test_warnings_of_the_policy_check_are_notes(tmp_path: Path) -> None:

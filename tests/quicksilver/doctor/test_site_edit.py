@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.defaults import DEFAULTS
 from quicksilver.common.hadoop.xml import read_properties
-from quicksilver.doctor.site_edit import EMPTY, apply, layout
+from quicksilver.doctor.site_edit import EMPTY, apply, insert, layout, property_xml
 from quicksilver.doctor.spelling import distance, known_names, nearest
 
 FILE = Path("yarn-site.xml")
@@ -47,6 +47,46 @@ def test_of_two_the_last_counts_unless_an_earlier_is_final() -> None:
     text = f"<configuration>{one}<final>true</final></property>\n{two}</configuration>".encode()
     assert layout(text, FILE).values() == {"a": "1"}
     assert layout(apply(text, {"a": "3"}, (), FILE), FILE).values() == {"a": "3"}
+
+
+@pytest.mark.parametrize("final", ["TRUE", " true ", "yes", "false"])
+def test_only_true_is_final(final: str) -> None:
+    text = f"<configuration><property><name>a</name><value>1</value><final>{final}</final></property></configuration>"
+    assert layout(text.encode(), FILE).finals() == {}
+    assert layout(insert(text.encode(), property_xml({"a": "2"}), FILE), FILE).values() == {"a": "2"}
+
+
+@pytest.mark.parametrize(("codec", "word"), [("gb2312", "节点"), ("Shift_JIS", "ノード"), ("iso-8859-1", "Größe")])
+def test_a_file_keeps_its_encoding_and_what_hadoop_passes_over(codec: str, word: str) -> None:
+    head = f'<?xml version="1.0" encoding="{codec}"?>\n<configuration>\n'
+    rest = f"<!-- {word} --><property><value>1</value></property>\n"
+    rest += f"<property><name>{word}</name><value>{word}</value></property>\n"
+    text = f"{head}{rest}  <property><name>a</name><value>1</value></property>\n</configuration>\n".encode(codec)
+    changed = apply(text, {"a": "2"}, (), FILE)
+    assert changed.startswith((head + rest).encode(codec))
+    assert layout(changed, FILE).values() == {word: word, "a": "2"}
+    assert apply(changed, {}, ("a",), FILE) == f"{head}{rest}</configuration>\n".encode(codec)
+
+
+def test_an_old_name_is_overridden_and_removed_as_the_new_one() -> None:
+    text = b"<configuration>\n  <property><name>fs.default.name</name><value>1</value></property>\n</configuration>\n"
+    assert layout(text, FILE).values() == {"fs.defaultFS": "1"}
+    assert layout(apply(text, {"fs.defaultFS": "2"}, (), FILE), FILE).values() == {"fs.defaultFS": "2"}
+    assert apply(text, {}, ("fs.defaultFS",), FILE) == b"<configuration>\n</configuration>\n"
+
+
+def test_what_stands_in_an_unused_fallback_or_another_file_is_no_part(tmp_path: Path) -> None:
+    file = tmp_path / "yarn-site.xml"
+    (tmp_path / "more.xml").write_text(
+        "<configuration><property><name>b</name><value>1</value></property></configuration>"
+    )
+    (tmp_path / "part").write_text("<property><name>c</name><value>1</value></property>")
+    text = (
+        b'<!DOCTYPE configuration [<!ENTITY part SYSTEM "part">]>\n<configuration><include href="more.xml"><fallback>'
+        b"<property><name>a</name><value>1</value></property></fallback></include>&part;\n</configuration>"
+    )
+    assert layout(text, file).values() == {}
+    assert layout(apply(text, {"b": "2"}, (), file), file).values() == {"b": "2"}
 
 
 @pytest.mark.parametrize(
