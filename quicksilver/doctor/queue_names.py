@@ -13,6 +13,7 @@ from xml.sax.xmlreader import AttributesImpl
 from policies.config.policy_set import Policies
 from policies.config.schema import PoliciesSection, PolicySet, full_queue, queue_test
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.xml import plain
 from quicksilver.doctor.model import Site
 
 _PREFIX: Final = "yarn.scheduler.capacity."
@@ -107,8 +108,7 @@ def fair_queues(path: Path) -> set[str]:
     """
     handler = _FairQueues()
     try:
-        with path.open("rb") as source:
-            xml.sax.parse(source, handler)
+        xml.sax.parseString(plain(path.read_bytes(), path), handler)
     except xml.sax.SAXParseException as error:
         place = f"{path}:{error.getLineNumber()}"
         raise SettingsError(f"not well-formed XML: {error.getMessage()}", place=place, remedy="mend the file") from None

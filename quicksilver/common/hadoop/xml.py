@@ -118,6 +118,17 @@ def decoded(data: bytes, file: Path) -> str:
         raise SettingsError(f"is no {name.upper()}", place=f"{file}:{line}", remedy=remedy) from None
 
 
+def plain(data: bytes, file: Path, *, keep_places: bool = True) -> bytes:
+    """Return a file's text as UTF-8, without its declaration of an encoding and a version. Raises SettingsError.
+
+    keep_places: blanks take its place.
+    """
+    text = decoded(data, file)
+    if said := _DECLARATION.match(text):
+        text = (re.sub(r"\S", " ", said[0]) if keep_places else "") + text[said.end() :]
+    return text.encode("utf-8", "surrogatepass")
+
+
 def _bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
@@ -154,13 +165,10 @@ class _Reader:
         return self._found
 
     def _parse(self, parser: expat.XMLParserType, data: bytes) -> None:
-        """Parse the last file without its declaration of an encoding and a version; places stay as they are."""
-        file, text = self._files[-1], decoded(data, self._files[-1])
-        if said := _DECLARATION.match(text):
-            blanks = re.sub(r"\S", " ", said[0]) if len(self._files) == 1 else ""
-            text = blanks + text[said.end() :]
+        """Parse the last file."""
+        file = self._files[-1]
+        source = plain(data, file, keep_places=len(self._files) == 1)
         self._parsers.append(parser)
-        source = text.encode("utf-8", "surrogatepass")
         self._source = self._source or source
         try:
             parser.Parse(source, True)

@@ -12,7 +12,7 @@ import pytest
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.hadoop.xml import read_properties
 from quicksilver.doctor.codes import CODES
-from quicksilver.doctor.queue_names import STORE
+from quicksilver.doctor.queue_names import STORE, fair_queues
 from quicksilver.doctor.site_edit import apply
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, cure, serious
 
@@ -329,6 +329,15 @@ def test_queues_that_no_file_has_to_name(more: dict[str, str], tmp_path: Path) -
     copy = copy_of(tmp_path, NAMED)
     copy.change("rm", "capacity-scheduler.xml", QUEUES | more)
     assert unknown(copy.look()) == []
+
+
+def test_an_allocation_file_has_any_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "fair-scheduler.xml"
+    text = (
+        '<?xml version="1.0" encoding="GB2312"?><allocations><queue name="队列"><queue name="a"/></queue></allocations>'
+    )
+    file.write_bytes(text.encode("gb2312"))
+    assert fair_queues(file) == {"root.队列", "root.队列.a"}
 
 
 def test_queues_in_a_store_are_not_checked_and_that_is_said(tmp_path: Path) -> None:
