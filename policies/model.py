@@ -225,6 +225,8 @@ class NodeView:
     """Tl: time since a queueable container last ran here (0 when one runs, or none ever waited)."""
     containers: int = 0
     """Containers that run or wait here, application masters not counted; own placements are."""
+    apps: frozenset[str] = frozenset()
+    """Applications of these containers."""
     slots: int = 0
     """How many of them the node starts at once: its cores, and those that it may hold shrunk (N + Q of Kairos)."""
     attained_sd_s: float = 0.0

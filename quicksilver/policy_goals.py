@@ -32,14 +32,13 @@ class Goal:
     """What else has to be done for it."""
 
 
-_WITHOUT_SPARK: Final = f"""\
+_MAPREDUCE: Final = f"""\
         queues: {_QUEUES}
         routes:
           # The first rule that matches counts. mercury kills the newest queueable container for a guaranteed one,
-          # so frameworks whose containers hold a job's data stay guaranteed.
-          - match: {{type: [SPARK, FLINK, APACHE FLINK]}}
-            policy: only_g
-          - policy: only_q
+          # so frameworks whose containers hold a job's data, and all services, stay guaranteed: no rule matches them.
+          - match: {{type: MAPREDUCE}}
+            policy: only_q
         """
 GOALS: Final[dict[str, Goal]] = {
     "short-jobs": Goal(
@@ -72,19 +71,18 @@ GOALS: Final[dict[str, Goal]] = {
         "kairos",
         beside="Nodes need memory for four more containers: `quicksilver install --with sharing`; `help preemption`.",
     ),
-    "mercury": Goal("Many short tasks of known durations queue at the nodes (Mercury).", "mercury", _WITHOUT_SPARK),
-    "hawk": Goal("Few long jobs beside many short ones; idle nodes steal.", "hawk", _WITHOUT_SPARK),
-    "eagle": Goal("As hawk, but no short task waits behind long ones.", "eagle", _WITHOUT_SPARK),
-    "apollo": Goal("Tasks go where they should end first, on nodes of different speed.", "apollo", _WITHOUT_SPARK),
+    "mercury": Goal("Many short tasks of known durations queue at the nodes (Mercury).", "mercury", _MAPREDUCE),
+    "hawk": Goal("Few long jobs beside many short ones; idle nodes steal.", "hawk", _MAPREDUCE),
+    "eagle": Goal("As hawk, but no short task waits behind long ones.", "eagle", _MAPREDUCE),
+    "apollo": Goal("Tasks go where they should end first, on nodes of different speed.", "apollo", _MAPREDUCE),
     "long-guaranteed": Goal(
         "Tasks known to be long keep YARN's guarantees; short and unknown ones are queueable.",
         "mixed",
         f"""\
         queues: {_QUEUES}
         routes:
-          - match: {{type: [SPARK, FLINK, APACHE FLINK]}}
-            policy: only_g
-          - policy: hybrid_gq
+          - match: {{type: MAPREDUCE}}      # all other frameworks stay guaranteed
+            policy: hybrid_gq
             settings:
               td_s: 10        # tasks expected to run longer than this are guaranteed
               pq: 70          # percent of the others that are queueable
@@ -96,9 +94,8 @@ GOALS: Final[dict[str, Goal]] = {
         f"""\
         queues: {_QUEUES}
         routes:
-          - match: {{type: [FLINK, APACHE FLINK]}}
-            policy: only_g
-          - policy: only_q      # Spark too
+          - match: {{type: [MAPREDUCE, SPARK]}}      # all other frameworks stay guaranteed
+            policy: only_q
         preempt:
           policy: las           # leaves containers of Spark and Flink alone (its setting by_type)
         """,

@@ -17,9 +17,8 @@ OTHER: Final = "other"
 TYPES: Final = ("MAPREDUCE", "SPARK", "TEZ")
 BY_YARN: Final = "yarn"
 """Cause of kills by YARN itself: its preemption, or its NodeManager that makes room."""
-_CAUSES: Final = frozenset(
-    ["room", "memory", "proxy", "hold", "full", "drain", "shed", "police", "steal", "correct", "quota", "restart"]
-)
+_SHEDS: Final = ("hold", "late", "full", "drain", "shed", "police", "steal", "correct", "quota", "restart")
+_CAUSES: Final = frozenset({"room", "memory", "proxy", *_SHEDS})
 _STATUSES: Final = (exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)
 _DELAY_S: Final = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _MAX_ENDS: Final = 10_000

@@ -16,6 +16,9 @@ _LATE: Final = {"policy": "late", "settings": {"ahead_s": 1.5}}
 _BY_JOB: Final = {"extra": 1, "quantum_s": 10, "by_job": True}
 _CLASSES: Final = {"classify": {"policy": "task_time"}, "partition": {"policy": "short_only"}}
 _ALL_Q: Final = {"policy": "only_q"}
+_MEASURED: Final = ({"type": "MAPREDUCE"}, {"type": "YARN", "name": "DistributedShell*"})
+"""Applications that were measured as queueable ones; all others stay guaranteed. YARN is also the type of applications
+that name none, services among them, so of those only the distributed shell counts."""
 _NONE: Final = {"policy": "none"}
 
 
@@ -34,13 +37,10 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
     "default": Preset(
         doc="Queueable containers wait at the proxy and go to a node that starts them at once; short work goes first.",
         good_for="mixes of short and long jobs without tuning or estimates; clusters of several YARN queues and users",
-        bad_for="jobs whose containers cannot do with less CPU for a while: route them only_g, as Spark and Flink are",
+        bad_for="jobs whose containers cannot do with less CPU for a while: route them only_g, as all but MapReduce is",
         section={
             "queues": "*",
-            "routes": [
-                {"match": {"type": ["SPARK", "FLINK", "APACHE FLINK"]}, "policy": "only_g"},
-                _ALL_Q,
-            ],
+            "routes": [{"match": match, **_ALL_Q} for match in _MEASURED],
             "dispatch": {"policy": "levels"},
             "place": _LATE,
             "order": {"policy": "srpt"},
@@ -61,10 +61,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         bad_for="nodes without such memory: there a guaranteed container kills queueable ones, as under mercury",
         section={
             "queues": "*",
-            "routes": [
-                {"match": {"type": ["SPARK", "FLINK", "APACHE FLINK"]}, "policy": "only_g"},
-                {"policy": "hybrid_gq"},
-            ],
+            "routes": [{"match": match, "policy": "hybrid_gq"} for match in _MEASURED],
             "dispatch": {"policy": "levels"},
             "place": _LATE,
             "order": {"policy": "srpt"},

@@ -39,9 +39,10 @@ def count(node: NodeView) -> float:
 def front(node: NodeView, ask: Ask, least: float) -> bool:
     """Return whether the ask may take a place beyond the cores: none has it yet, and a container of a job gives way.
 
-    least: the lowest level of such a job.
+    Its own application must have no container there: a job that shrinks its own containers gains nothing, and takes
+    the place from jobs that would. least: the lowest level of the job that gives way.
     """
-    if node.yields_level < least or node.queue_length > node.ahead:
+    if node.yields_level < least or node.queue_length > node.ahead or ask.app.id in node.apps:
         return False
     used = node.used_g.vcores + node.used_q.vcores
     within = used <= node.capacity.vcores < used + ask.resources.vcores

@@ -45,7 +45,7 @@ class Grant(Message):
     max_hold_s: float = Field(gt=0)
     """How long the sidecar may hold the start; the token's expiry may be sooner."""
     core_wait_s: float = Field(0.0, ge=0)
-    """So long its start waits for a core of its own; after that it may run beyond the cores, as others give way."""
+    """How long its start waits for a core of its own; without one it is shed then. 0: it needs none."""
 
 
 class Grants(Message):

@@ -101,7 +101,7 @@ def run_jobs(cluster: Cluster, way: str, jobs: Sequence[Job], progress: Callable
 def _arguments(cluster: Cluster, job: Job, script: Path, folder: Path) -> list[str]:
     return [
         *("-jar", str(cluster.artifact(JAR))),
-        *("-appname", job.name),
+        *("-appname", f"DistributedShell {job.name}"),  # by this the preset `default` knows it
         *("-queue", job.queue),
         *("-master_memory", str(CONTAINER_MB)),
         *("-container_memory", str(CONTAINER_MB)),

@@ -56,7 +56,7 @@ def shell_arguments(cluster: Cluster, name: str, asked: str, containers: int, sl
     """Return the command line of distributed shell: containers that print their id and sleep."""
     return [
         *("-jar", str(cluster.artifact(JAR))),
-        *("-appname", name),
+        *("-appname", f"DistributedShell {name}"),  # by this the preset `default` knows it
         *("-queue", queue),
         *("-master_memory", "512"),
         *("-container_memory", "512"),

@@ -14,7 +14,8 @@ from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain.records import GrantRecord
 
 CORE_WAIT_S: Final = 3.0
-"""How long a container that was bound ahead waits for a core; after that others give way for it (own)."""
+"""How long a container that was bound ahead waits for a core: after that the estimate was wrong, and its node gives it
+back (own)."""
 
 
 def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:

@@ -72,8 +72,9 @@ class JobOutlook:
     def frees_s(self, report: Report) -> float:
         """Return when the first container of a node is expected to end, from now; .inf where none runs.
 
-        A task that has run longer than expected is taken to run on as long as it is late, and one of unknown duration
-        as long again as it ran: most that are old by then are long (the tails of Kairos, thesis §4.1).
+        A task that has run longer than expected is taken to run on as long as it is late. One that is overdue, or of
+        unknown duration, is taken to run as long again as it ran: most that are old by then are long (the tails of
+        Kairos, thesis §4.1).
         """
         rest_s = [
             _rest_s(known, c.since_s)
@@ -153,6 +154,6 @@ class JobOutlook:
 
 def _rest_s(known: Expectation, ran_s: float) -> float:
     """Return how much longer a task runs that has run for a while."""
-    if not known.known:
+    if not known.known or ran_s > known.due_s:
         return max(known.mean_s - ran_s, ran_s)
     return max(left_s(known.mean_s, known.spread_s, ran_s), ran_s - known.mean_s)

@@ -13,6 +13,7 @@ from quicksilver.common.messages import Report
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.domain.ids import app_of_container
 from rm_proxy.yarn.models import YarnNode
 
 MAX_OWN: Final = 10_000
@@ -31,6 +32,8 @@ class Own:
     """Room kept for a container that moves here; the part that reserved it gives it up."""
     ahead: bool = False
     """Whether it waits for a core here."""
+    app_id: str = ""
+    """Its application; "" where room is kept for a move."""
 
 
 @dataclass(slots=True)
@@ -136,6 +139,7 @@ class Node:
             remaining_s=report.remaining_s,
             since_queueable_s=report.since_queueable_s,
             containers=sum(not c.am for c in report.containers),
+            apps=frozenset(c.app_id for c in report.containers if not c.am),
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
             attained_sum_s=report.attained_sum_s,
@@ -200,12 +204,13 @@ class Node:
 
     def count_asked(self, q: QPlacement) -> None:
         """Count a container that is being asked for here."""
-        self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio, ahead=q.placement.ahead))
+        ask = q.ask
+        self._count(q, Own(ask.resources, ask.expected_s * self.slow_ratio, False, q.placement.ahead, ask.app.id))
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
         asked = self.own.pop(q, None) if q is not None else None
-        own = Own(live.resources, live.expected_s, ahead=live.ahead)
+        own = Own(live.resources, live.expected_s, False, live.ahead, app_of_container(live.id))
         if asked is None:
             self._count(live.id, own)
         else:
@@ -250,7 +255,8 @@ def _with(view: NodeView, own: Own) -> NodeView:
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
     more_s = own.expected_s / max(1.0, min(by_memory, by_cpu))
-    more = replace(view, containers=view.containers + 1, unreported_s=view.unreported_s + more_s)
+    apps = view.apps | {own.app_id} if own.app_id else view.apps
+    more = replace(view, containers=view.containers + 1, apps=apps, unreported_s=view.unreported_s + more_s)
     if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
         return replace(more, used_q=view.used_q + resources, since_queueable_s=0.0)
     return replace(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from policies.common.remaining_time import left_s
+from policies.common.remaining_time import OVERRUN_MIN_S, left_s
 from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.model import AppView
@@ -35,6 +35,10 @@ MAX_KEYS: Final = 20_000
 """Stages and job names that are remembered; the ones used least recently are forgotten."""
 MAX_LOST: Final = 20_000
 """Killed containers that are remembered for the re-runs of their tasks."""
+DUE_SPREADS: Final = 3.0
+"""A running task that outlived its estimate by this many standard deviations is overdue (own)."""
+DUE_RATIO: Final = 2.0
+"""The same in estimates, where no deviation is known (own)."""
 MIN_S: Final = 0.01
 """No task is expected to take less."""
 _NAME_CHARS: Final = 200
@@ -67,6 +71,8 @@ class Expectation:
     source: Source = Source.DEFAULT
     count: int = 0
     """Completed tasks that it rests on, at its level."""
+    due_s: float = field(default=math.inf, compare=False)
+    """Age from which a running task is overdue: the estimate was wrong, and its duration counts as unknown."""
 
     @property
     def known(self) -> bool:
@@ -77,7 +83,12 @@ class Expectation:
         """Return the same for a node where tasks take `slow_ratio` times as long as elsewhere."""
         if slow_ratio == 1.0:
             return self
-        return replace(self, mean_s=self.mean_s * slow_ratio, spread_s=self.spread_s * slow_ratio)
+        return replace(
+            self,
+            mean_s=self.mean_s * slow_ratio,
+            spread_s=self.spread_s * slow_ratio,
+            due_s=self.due_s * slow_ratio,
+        )
 
 
 @dataclass(slots=True)
@@ -123,8 +134,9 @@ class Stage:
     young: int = 0
     """Running ones that are younger than the stage's estimate."""
     over: int = 0
-    """Running ones that outlived it; their ages' sums in ms and ms²."""
+    """Running ones that outlived it; the sums of their ages, and of the squares of these, in ms and ms²."""
     over_ms: int = 0
+    """Of overdue ones twice their ages: what is of unknown duration is expected to run as long again."""
     over_ms2: int = 0
 
 
@@ -216,8 +228,9 @@ class Estimator:
     ) -> list[float]:
         """Handle the running tasks of a node; return the ages of those beyond their estimates, as parts of these.
 
-        Each counts as a task that takes the estimate of its stage, or its age where it outlived that, divided by
-        `slow_ratio`: how many times as long tasks take there as elsewhere. The returned ages are not divided.
+        Each counts as a task that takes the estimate of its stage, or its age where it outlived that, or twice its age
+        where it is overdue, divided by `slow_ratio`: how many times as long tasks take there as elsewhere. The returned
+        ages are not divided.
         """
         outlived: list[float] = []
         self.forget_node(node_id)
@@ -235,7 +248,7 @@ class Estimator:
                 outlived.append(age_s / known.expects.mean_s)
             age_s /= slow_ratio
             if age_s > known.expects.mean_s:
-                ms = int(age_s * 1000)
+                ms = int(age_s * (2000 if age_s > known.expects.due_s else 1000))
                 stage.over += 1
                 stage.over_ms += ms
                 stage.over_ms2 += ms * ms
@@ -295,7 +308,7 @@ class Estimator:
             weight = min(weight, estimate.prior_weight)
         if stage is not None and stage.done.count:
             prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
-        return _Known(stage, prior, weight)
+        return _Known(stage, replace(prior, due_s=_due_s(prior)), weight)
 
     def _guess(self, app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
         """Return the estimate of tags, rules or the default, and its weight in tasks."""
@@ -365,14 +378,26 @@ def _blend(known: Durations, prior: Expectation, weight: float, source: Source) 
     return Expectation(mean_s, math.sqrt((within + between) / total), source, known.count), total
 
 
+def _due_s(known: Expectation) -> float:
+    """Return the age from which a task is overdue, infinite where nothing is known of it."""
+    if not known.known:
+        return math.inf
+    if not known.spread_s:
+        return known.mean_s * DUE_RATIO
+    return known.mean_s + max(OVERRUN_MIN_S, DUE_SPREADS * known.spread_s)
+
+
 def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
-    """Return the estimate of a stage with its running tasks: as if those that outlived it ended now."""
+    """Return the estimate of a stage with its running tasks: as if those that outlived it ended now, or overdue ones
+    after as long again.
+    """
     over = Durations(stage.over, stage.over_ms / stage.over / 1000)
     variance = stage.over_ms2 / 1e6 / stage.over - over.mean_s**2
     over.m2 = max(0.0, variance) * (stage.over - 1)
     return replace(
         _blend(over, base, weight + stage.young, Source.STAGE)[0],
         count=base.count if base.source is Source.STAGE else 0,
+        due_s=base.due_s,
     )
 
 

@@ -39,6 +39,7 @@ _ESTIMATES: Final = {
 }
 _CAUSES: Final = {
     "hold": "the limit of holding",
+    "late": "a wrong estimate of when a core would be free",
     "full": "a full queue",
     "drain": "draining",
     "shed": "the shed policy",

@@ -19,6 +19,7 @@ from sidecar.node.waiting_queue import Waiting
 
 FILL_LOOKED_AT: Final = 100
 """How many of a queue are looked at for a gap: its first ones, each at the cost of a forecast if it fits."""
+_NO_CORE: Final = "no core came free when it should have: a container of the node runs longer than estimated"
 
 
 class HeldStarts:
@@ -58,17 +59,19 @@ class HeldStarts:
         return state.queue.refusal(len(container.payload))
 
     def release_fitting(self, now_s: float) -> None:
-        """Release the held starts at the head of the queue while they fit.
+        """Release the held starts at the head of the queue while they fit; shed those that waited for a core in vain.
 
         Others overtake only those that wait for a core, since a container that may start beyond the cores starts at
         once, and those that do not fit where the `fill` policy says so.
         """
-        state = self.state
-        self._patient = {container_id: at_s for container_id, at_s in self._patient.items() if at_s > now_s}
         while (first := self._next(now_s)) is not None:
             if obstacle(self._room, first.view.resources, now_s) and (first := self._filling(first, now_s)) is None:
-                return
-            self._launches.release(state.containers[first.view.id], now_s)
+                break
+            self._launches.release(self.state.containers[first.view.id], now_s)
+        self._forget_gone()
+        for container_id in [one for one, until_s in self._patient.items() if until_s <= now_s]:
+            del self._patient[container_id]
+            self._endings.give_up(container_id, EventKind.SHED, _NO_CORE, now_s, "late")
 
     def _filling(self, head: Waiting, now_s: float) -> Waiting | None:
         """Return the next start that fits and may use the room that the first of the queue leaves idle."""

@@ -67,10 +67,11 @@ def test_goals_are_listed_and_an_unknown_one_is_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("goal", "options", "shown"),
     [
-        ("short-jobs", ("--type", "tez"), ["queueable (Q): rule 2", "level 0 (0 to 20 s", "containers of TEZ: shrink"]),
+        ("short-jobs", (), ["queueable (Q): rule 1", "level 0 (0 to 20 s", "containers of MAPREDUCE: shrink"]),
         ("short-jobs", ("--open", "600"), ["600 task-seconds of open work: level 3"]),
-        ("short-jobs", ("--type", "SPARK"), ["guaranteed (G): rule 1 (type SPARK|FLINK|APACHE FLINK)"]),
-        ("spark-executors", ("--type", "SPARK"), ["queueable (Q): rule 2", "containers of SPARK: none"]),
+        ("short-jobs", ("--type", "SPARK"), ["guaranteed (G): no rule of policies.routes matches"]),
+        ("short-jobs", ("--type", "yarn-service"), ["guaranteed (G): no rule of policies.routes matches"]),
+        ("spark-executors", ("--type", "SPARK"), ["queueable (Q): rule 1", "containers of SPARK: none"]),
         ("by-night", ("--at", "2026-11-23T10:00"), ["guaranteed (G)", "none is open"]),
         ("by-night", ("--at", "2026-11-23T21:00"), ["queueable (Q), by alternative night", "open: night"]),
         (
@@ -82,7 +83,11 @@ def test_goals_are_listed_and_an_unknown_one_is_guessed(tmp_path: Path) -> None:
         ("try-10-percent", (), ["about 9 %: queueable (Q), by alternative try", "10 % of the applications"]),
         ("try-10-percent", ("--app", "application_1_0001"), ["guaranteed (G)", "application_1_0001 is not drawn"]),
         ("long-guaranteed", ("--expected", "5"), ["about 72 %: queueable (Q)", "about 28 %: guaranteed (G)"]),
-        ("long-guaranteed", ("--expected", "50"), ["guaranteed (G): rule 2 (everything): hybrid_gq: expected 50 s"]),
+        (
+            "long-guaranteed",
+            ("--expected", "50"),
+            ["guaranteed (G): rule 1 (type MAPREDUCE): hybrid_gq: expected 50 s"],
+        ),
         ("watch-only", (), ["mode shadow: recorded, not done"]),
         ("off", (), ["guaranteed (G): queue root.prod is not listed"]),
     ],

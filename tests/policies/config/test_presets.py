@@ -22,8 +22,8 @@ def load(section: Mapping[str, Any]) -> Policies:
     return Policies.load(section, REGISTRY, ("policies",))
 
 
-def kind(policies: Policies, app_type: str) -> Kind:
-    app = AppView("application_1_1", "root.any", "ann", app_type)
+def kind(policies: Policies, app_type: str, name: str = "") -> Kind:
+    app = AppView("application_1_1", "root.any", "ann", app_type, name)
     return policies.route(Ask(app, 20, Resources(1024, 1)), Random(1)).kind
 
 
@@ -39,10 +39,15 @@ def test_every_preset_is_right_and_says_what_it_is_good_and_bad_for() -> None:
                 assert policies.chosen(slot) == choice["policy"]
 
 
-def test_the_default_queues_everything_but_long_lived_executors() -> None:
-    policies = load({"preset": "default"})
-    kinds = {app_type: kind(policies, app_type) for app_type in ("MAPREDUCE", "TEZ", "YARN", "SPARK", "Apache Flink")}
-    assert [app_type for app_type, k in kinds.items() if k is Kind.GUARANTEED] == ["SPARK", "Apache Flink"]
+TYPES = ("MAPREDUCE", "TEZ", "YARN", "SPARK", "Apache Flink", "yarn-service", "org-apache-slider", "TENSORFLOW", "own")
+
+
+@pytest.mark.parametrize("preset", ["default", "mixed"])
+def test_queueable_is_what_was_measured_and_nothing_else(preset: str) -> None:
+    policies = load({"preset": preset})
+    kinds = {app_type: kind(policies, app_type) for app_type in TYPES}
+    assert [app_type for app_type, k in kinds.items() if k is Kind.QUEUEABLE] == ["MAPREDUCE"]
+    assert kind(policies, "YARN", "DistributedShell of ann") is Kind.QUEUEABLE
     assert policies.node.shrinking() is not None
 
 

@@ -246,14 +246,26 @@ def test_a_wide_application_pays_one_container_in_as_many_as_a_node_has_cores() 
     wide, small, other = Master(world, 2), Master(world, 3), Master(world, 4)
     for at_s in (0.9, 1.1):
         for number in range(1, 5):
-            shared_by(world, [2] * 5 + [3] * 3, at_s, number)
+            shared_by(world, [2] * 5 + [5] * 3, at_s, number)
         wide.beats(1.0, row("*", 400))
         world.round(1.0)
     assert small.beats(2.0, row("*", 5)) == 2, "20 of its containers run: of these 2 may be shrunk"
     assert other.beats(2.1, row("*", 5)) == 0
     for number in range(1, 5):
-        shared_by(world, [2] * 6 + [3] * 2, 2.2, number)
+        shared_by(world, [2] * 6 + [5] * 2, 2.2, number)
     assert other.beats(3.1) == 1, "of 24 three"
+
+
+def test_no_application_takes_a_place_beyond_the_cores_of_a_node_where_it_runs() -> None:
+    world = coordinator(BY_JOB, nodes=2)
+    wide, small = Master(world, 2), Master(world, 4)
+    for at_s in (0.9, 1.1):
+        shared_by(world, [2] * 7 + [4], at_s, 1)
+        shared_by(world, [2] * 8, at_s, 2)
+        wide.beats(1.0, row("*", 100))
+        world.round(1.0)
+    assert small.beats(2.0, row("*", 2)) == 1, "one on the other node"
+    assert [world.nodes[node_id(n)].view.containers for n in (1, 2)] == [8, 9]
 
 
 def test_sidecars_know_what_jobs_attained_over_all_nodes_and_which_are_spared() -> None:

@@ -108,12 +108,15 @@ def test_a_container_that_was_bound_ahead_starts_on_the_core_that_comes_free() -
     assert not [one for one in node.handle(Ready("c", 6)) if isinstance(one, Shrink)], "nobody gave way"
 
 
-def test_a_container_that_waited_for_a_core_in_vain_starts_where_others_give_way() -> None:
+def test_a_container_that_waited_for_a_core_in_vain_goes_back() -> None:
     node = waiting_for_a_core()
     assert node.deadline_s() == 8
-    assert not [one for one in node.handle(Tick(7.9)) if isinstance(one, Launch)]
-    assert Launch("c", ATTEMPT, b"launch") in node.handle(Tick(8))
-    assert node.held_starts.deadline_s() is None
+    assert node.handle(Tick(7.9)) == []
+    commands = node.handle(Tick(8))
+    assert not [one for one in commands if isinstance(one, Launch | Shrink)]
+    (shed,) = (one.event for one in commands if isinstance(one, ReportEvent))
+    assert (shed.kind, shed.cause, shed.waited_s) == (EventKind.SHED, "late", 3.0)
+    assert (node.held_starts.deadline_s(), picture(node, 8)["ahead"]) == (None, 0)
 
 
 def test_a_start_beyond_the_cores_overtakes_one_that_waits_for_a_core() -> None:
