@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.attempt.effects import Phase, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -53,7 +53,7 @@ class BypassControl:
     def loop_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an uncaught exception and count it as a fault, unless a caller's bytes caused it in a REST connection."""
         log.error("a fault in the event loop", what=context.get("message"), exc_info=context.get("exception"))
-        if not isinstance(context.get("protocol"), PatientProtocol):
+        if not isinstance(context.get("protocol"), BoundedConnection):
             self.fault(FaultKind.INTERNAL, "")
 
     def start(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
+from quicksilver.common.http.acceptor import rest_limit
 from quicksilver.common.process.limits import OTHER_FILES, raise_open_files
 from rm_proxy.config import ProxySettings
 
@@ -61,6 +62,6 @@ class ConnectionLimits:
 def connection_limit(settings: ProxySettings) -> int:
     """Return how many connections of application masters may be open: each needs two files, and REST needs some."""
     wanted_files = 2 * settings.max_connections + settings.rest_connections
-    spare = raise_open_files(wanted_files, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES
-    rest = min(settings.rest_connections, spare // 3)
-    return max(1, min(settings.max_connections, (spare - rest) // 2))
+    allowed = raise_open_files(wanted_files, "proxy.max_connections, proxy.rest_connections")
+    spare = allowed - OTHER_FILES - rest_limit(settings.rest_connections, allowed)
+    return max(1, min(settings.max_connections, spare // 2))

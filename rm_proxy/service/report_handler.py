@@ -8,8 +8,8 @@ from collections.abc import Callable
 from starlette.types import Scope
 
 from quicksilver.common.http.access import check_url
+from quicksilver.common.http.connection import NAMES
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.http.rest_server import NAMES
 from quicksilver.common.messages import Ack, EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.ids import app_of_container

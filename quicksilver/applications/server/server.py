@@ -33,6 +33,7 @@ from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.servlets.conf import Property, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.process import fdstore
+from quicksilver.common.process.limits import raise_open_files
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.version import version
@@ -155,6 +156,7 @@ async def run(server: AppServer) -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
         loop.add_signal_handler(number, stop.set)
     server.security.allow(server.settings.rest_listen, f"{SECTION}.rest_listen")
+    raise_open_files(server.settings.rest_connections, f"{SECTION}.rest_connections")
     on_hangup(loop, server.reload)
     await server.start(bound_socket(*server.settings.rest_listen, name=REST_SOCKET))
     fdstore.ready()

@@ -19,7 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quicksilver.common.http.audit_trail import CALLER, LOG_LEVEL, AuditTrail, changes_something, sets_level
 from quicksilver.common.http.browser_login import CSRF_HEADER, SAFE, csrf_of, token_of
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.http.rest_server import NAMES, envelope
+from quicksilver.common.http.connection import NAMES
+from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.http.security import Security
 from quicksilver.common.http.tokens import Role, Tokens
 from quicksilver.common.process.logs import get_logger

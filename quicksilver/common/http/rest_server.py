@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,15 +16,13 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from quicksilver.common.http.acceptor import RestAcceptor
+from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.http.security import certificate_names
-from quicksilver.common.http.timeouts import PatientProtocol
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.masking import masked
 
 DEFAULT_BODY_BYTES: Final = 8 * 2**20
-NAMES: Final = "quicksilver.names"
-"""Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
 log = get_logger(__name__)
 
 
@@ -99,46 +97,51 @@ class BodyLimit:
 
 
 class _EmbeddedServer(uvicorn.Server):
-    """A uvicorn server that leaves the process's signals alone."""
+    """A uvicorn server that leaves the process's signals alone, and whose connections are bounded."""
+
+    def __init__(
+        self, config: uvicorn.Config, sock: socket.socket, max_connections: int, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(config)
+        self._sock, self._max, self._tls = sock, max_connections, tls
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept."""
+        self.servers = [RestAcceptor(self._sock, self._connection, self._max, self._tls)]  # type: ignore[list-item]
+        self.started = True
 
-class _NamedProtocol(PatientProtocol):
-    """HTTP whose calls carry the names of the caller's certificate."""
-
-    def on_message_begin(self) -> None:
-        """Begin a call."""
-        super().on_message_begin()
-        if self.scheme == "https":
-            self.scope[NAMES] = certificate_names(self.transport.get_extra_info("peercert"))  # type: ignore[typeddict-unknown-key]
+    def _connection(self, on_close: Callable[[], None]) -> BoundedConnection:
+        return BoundedConnection(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, on_close=on_close
+        )
 
 
 async def serve(
     app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000, tls: ssl.SSLContext | None = None
 ) -> None:
-    """Serve `app` on a bound socket inside the running loop, until this coroutine is cancelled.
+    """Serve `app` on a listening socket inside the running loop, until this coroutine is cancelled.
 
-    On cancellation running calls get up to 2 s to end; the socket is closed in every case.
+    Connections beyond `max_connections` are closed at once. On cancellation running calls get up to 2 s to end; the
+    socket is closed in every case.
     """
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="off",
-        limit_concurrency=max_connections,
         timeout_keep_alive=60,
         timeout_graceful_shutdown=2,
         server_header=False,
-        http=_NamedProtocol,
+        http=BoundedConnection,
         ws="none",
     )
     config.load()
-    config.ssl = tls
-    server = _EmbeddedServer(config)
-    running = asyncio.create_task(server.serve(sockets=[sock]), name="rest")
+    server = _EmbeddedServer(config, sock, max_connections, tls)
+    running = asyncio.create_task(server.serve(), name="rest")
     try:
         await asyncio.shield(running)
     except asyncio.CancelledError:

@@ -12,8 +12,9 @@ from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
 from quicksilver.common.http.access import Side, check_url, protect
+from quicksilver.common.http.connection import NAMES
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.http.rest_server import NAMES, BodyLimit, install_error_handlers
+from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers
 from quicksilver.common.http.security import Security, SecuritySettings
 from quicksilver.common.http.tokens import Role, add_token
 from quicksilver.common.messages import Ack, Report

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.http.connection import BoundedConnection
 from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.attempt.effects import BudgetTurned
 from rm_proxy.cli.bypass import proxy
@@ -82,7 +82,7 @@ def test_an_order_is_told_kept_and_taken_up_again(store: Store) -> None:
 def test_faults_of_the_event_loop_count_but_for_those_of_rest(store: Store) -> None:
     whole = Whole(store)
     loop = asyncio.new_event_loop()
-    rest = PatientProtocol.__new__(PatientProtocol)
+    rest = BoundedConnection.__new__(BoundedConnection)
     with capture_logs() as logs:
         whole.bypass.loop_fault(loop, {"message": "x", "exception": RuntimeError("a bug"), "protocol": rest})
         assert not whole.sample("faults_total", kind="internal")

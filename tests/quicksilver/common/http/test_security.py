@@ -24,9 +24,10 @@ from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.access import Failures, Side, check_url, protect
 from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.connection import NAMES
 from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
-from quicksilver.common.http.rest_server import NAMES, install_error_handlers
+from quicksilver.common.http.rest_server import install_error_handlers
 from quicksilver.common.http.rest_server import serve as serve_rest
 from quicksilver.common.http.security import Credentials, Security, SecuritySettings, client_context
 from quicksilver.common.http.tokens import Role, add_token, read_tokens

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from structlog.testing import capture_logs
 
-from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.process import limits
 from quicksilver.common.process.limits import SELDOM_S, Seldom, raise_open_files
 from tests.paths import ROOT
@@ -79,7 +79,7 @@ def connect(url: str) -> socket.socket:
     ],
 )
 def test_a_request_without_end_is_given_up(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientProtocol, "request_s", 0.2)
+    monkeypatch.setattr(BoundedConnection, "request_s", 0.2)
     with running(make_app()) as url, connect(url) as slow:
         slow.sendall(begun)
         assert gone(slow)
@@ -87,7 +87,7 @@ def test_a_request_without_end_is_given_up(begun: bytes, monkeypatch: pytest.Mon
 
 def test_whole_requests_are_not_hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second request on a kept connection, slower than the first, has its own time."""
-    monkeypatch.setattr(PatientProtocol, "request_s", 0.2)
+    monkeypatch.setattr(BoundedConnection, "request_s", 0.2)
     with running(make_app()) as url, connect(url) as kept:
         for _ in range(2):
             kept.sendall(b"GET /text HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -116,20 +116,20 @@ def test_a_body_without_end_is_refused_at_its_limit() -> None:
 
 
 def test_an_answer_that_nobody_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientProtocol, "answer_s", 0.2)
+    monkeypatch.setattr(BoundedConnection, "answer_s", 0.2)
     app = FastAPI()
 
     @app.get("/large")
     async def large() -> Response:
         return Response(b"x" * 2**26)
 
-    closed, give_up = threading.Event(), PatientProtocol._give_up
+    closed, give_up = threading.Event(), BoundedConnection._give_up
 
-    def told(protocol: PatientProtocol, why: str) -> None:
+    def told(protocol: BoundedConnection, why: str) -> None:
         give_up(protocol, why)
         closed.set()
 
-    monkeypatch.setattr(PatientProtocol, "_give_up", told)
+    monkeypatch.setattr(BoundedConnection, "_give_up", told)
     with running(app) as url, connect(url) as deaf:
         deaf.sendall(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         closed.wait(20)

@@ -1,0 +1,172 @@
+"""HTTP connections with bounds: on the head of a request, on requests in advance, and on the time of both directions.
+
+uvicorn's own protocol and its parser bound none of them, and all of it is read before anybody knows who sends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from quicksilver.common.http.security import certificate_names
+from quicksilver.common.process.limits import Seldom
+
+HEAD_BYTES: Final = 64 * 1024
+"""Bytes of a request's first line and headers; also of its trailers, and of what stands between two pieces of body."""
+HEADERS: Final = 200
+"""Headers and trailers of one request."""
+PIPELINED: Final = 16
+"""Requests of one connection that wait behind the one that is answered."""
+REQUEST_S: Final = 30.0
+"""Time for a whole request to arrive, from its first byte or the connection's begin on; then it is given up."""
+ANSWER_S: Final = 30.0
+"""Time after which an answer is given up if the client reads nothing of it."""
+NAMES: Final = "quicksilver.names"
+"""Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
+_seldom = Seldom()
+
+
+class _BoundReached(Exception):
+    """Ends parsing; the connection is closed already, or about to be."""
+
+
+class BoundedConnection(HttpToolsProtocol):
+    """One connection, whose calls carry the names of the caller's certificate.
+
+    Between two requests uvicorn's own `timeout_keep_alive` counts.
+    """
+
+    request_s = REQUEST_S
+    answer_s = ANSWER_S
+
+    def __init__(self, *arguments: Any, on_close: Callable[[], None] = lambda: None, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._on_close = on_close
+        self._coming: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._pending_bytes = 0
+        """Bytes since the last piece of a request that was complete in itself: a head, a piece of body, a message."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; the first of a request begin its time.
+
+        No more than a head may have is parsed at once, so that none is longer, whatever arrives with it.
+        """
+        self._unset_keepalive_if_required()
+        if self._coming is None:
+            self._expect()
+        rest = memoryview(data)
+        while rest and not self.transport.is_closing():
+            room = HEAD_BYTES - self._pending_bytes
+            if room <= 0:
+                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head has more than {HEAD_BYTES} bytes")
+                return
+            piece, rest = rest[:room], rest[room:]
+            self._pending_bytes += len(piece)
+            self._parse(piece)
+
+    def _parse(self, piece: memoryview) -> None:
+        try:
+            self.parser.feed_data(piece)
+        except httptools.HttpParserUpgrade:
+            self._pending_bytes = 0  # no other protocol is spoken here: the request is answered as it is
+        except httptools.HttpParserError as error:
+            if not isinstance(error.__context__, _BoundReached):
+                self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header, or a trailer."""
+        if len(self.headers) >= HEADERS:
+            why = f"the request has more than {HEADERS} headers"
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, why)
+            raise _BoundReached
+        super().on_header(name, value)
+
+    def on_message_begin(self) -> None:
+        """Begin a call."""
+        super().on_message_begin()
+        if self.scheme == "https":
+            self.scope[NAMES] = certificate_names(self.transport.get_extra_info("peercert"))  # type: ignore[typeddict-unknown-key]
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or to wait for the answers before it."""
+        self._pending_bytes = 0
+        super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED:
+            self._give_up(f"more than {PIPELINED} requests in advance")
+            raise _BoundReached
+
+    def on_chunk_header(self) -> None:
+        """Note that a chunk begins."""
+        self._pending_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._pending_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that the whole request has arrived."""
+        self._pending_bytes = 0
+        super().on_message_complete()
+        self._arrived()
+
+    def pause_writing(self) -> None:
+        """Wait for the reader of an answer."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(self.answer_s, self._give_up, "an answer that nobody reads")
+
+    def resume_writing(self) -> None:
+        """Note that it reads."""
+        self._read()
+        super().resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timeouts."""
+        self._arrived()
+        self._read()
+        super().connection_lost(exc)
+        self._on_close()
+
+    def _expect(self) -> None:
+        self._coming = self.loop.call_later(self.request_s, self._give_up, "a request that does not come")
+
+    def _arrived(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            self._coming = None
+
+    def _read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _refuse(self, status: HTTPStatus, why: str) -> None:
+        """Answer what cannot be read, and close; where another answer is on its way, only close."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._give_up(why)
+            return
+        _seldom.warning("REST request refused", why=why, peer=self._peer())
+        body = json.dumps({"error": {"code": f"http-{status.value}", "message": why}}).encode()
+        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
+        self.transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        self.transport.close()
+
+    def _give_up(self, why: str) -> None:
+        _seldom.warning("REST connection closed", why=why, peer=self._peer())
+        self.transport.abort()
+
+    def _peer(self) -> str:
+        return self.client[0] if self.client else "?"
