@@ -62,7 +62,8 @@ class ProxyMetrics:
         )
         self.auth_failures = self._counter(
             "auth_failures",
-            "REST calls refused, by reason (none: no credentials, token: unknown, role, node: another's, tls).",
+            "REST calls refused, by reason (none: no credentials, token: unknown, "
+            "role, node: another's, host: not this server's name, tls).",
             "reason",
         )
         self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")

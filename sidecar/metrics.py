@@ -63,7 +63,8 @@ class SidecarMetrics:
         )
         self.auth_failures = self._counter(
             "auth_failures",
-            "REST calls refused, by reason (none: no credentials, token: unknown, role, tls).",
+            "REST calls refused, by reason (none: no credentials, token: unknown, "
+            "role, host: not this server's name, tls).",
             "reason",
         )
         self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")

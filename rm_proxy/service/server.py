@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from pydantic import BaseModel
@@ -243,9 +244,10 @@ class Proxy:
         )
         side = Side(True, security.settings.tls, metrics_open=security.settings.metrics_open)
         self.metrics.certificate_ends_s.set_function(lambda: security.certificate_ends_s)
-        failures = protect(
-            app, security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc(), browsers()
-        )
+        ends = self.endpoints
+        hosts = (ends.rest_listen.host, ends.listen.host, ends.upstream.host, urlsplit(ends.rm_web).hostname or "")
+        count = self.metrics.auth_failures
+        failures = protect(app, security, side, lambda reason: count.labels(reason).inc(), browsers(), hosts)
         login.refused = failures.refused
         return app
 

@@ -312,7 +312,9 @@ class Sidecar:
         own = security.settings
         named = own.proxy_names or [urlsplit(url).hostname or "" for url in self.place.proxies]
         side = Side(False, own.tls, frozenset(name.lower() for name in named), own.metrics_open)
-        protect(api, security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
+        place, count = self.place, self.metrics.auth_failures
+        hosts = (place.rest.host, place.known_as.host, urlsplit(place.rest_url).hostname or "")
+        protect(api, security, side, lambda reason: count.labels(reason).inc(), hosts=hosts)
         return serve(api, sock, max_connections=settings.rest_connections, tls=security.server)
 
     def _servlets(self) -> ServletParts:

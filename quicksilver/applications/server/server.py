@@ -104,7 +104,8 @@ class AppServer:
         login = add_pages(app, security, settings.ui_base_path)
         side = AppServerSide(False, security.settings.tls, metrics_open=security.settings.metrics_open)
         count = self.metrics.auth_failures
-        failures = protect(app, security, side, lambda reason: count.labels(reason).inc(), browsers())
+        hosts = [settings.rest_listen.host]
+        failures = protect(app, security, side, lambda reason: count.labels(reason).inc(), browsers(), hosts)
         login.refused = failures.refused
         return app
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import re
+import socket
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
@@ -18,21 +19,21 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quicksilver.common.http.audit_trail import CALLER, LOG_LEVEL, AuditTrail, changes_something, sets_level
 from quicksilver.common.http.browser_login import CSRF_HEADER, SAFE, csrf_of, token_of
-from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.connection import NAMES
+from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.http.security import Security
 from quicksilver.common.http.tokens import Role, Tokens
+from quicksilver.common.process.limits import SeldomByPeer
 from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
 _REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/report")
 _BEARER: Final = "bearer "
 _MAX_TOKEN: Final = 1000
-_REMIND_S: Final = 60.0
 _OPEN: Final = ("/metrics", "/healthz", "/readyz")
 """Paths that `security.metrics_open` opens."""
-_MAX_PEERS: Final = 1000
+_LOOPBACK_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
 
 Names = frozenset[str]
 """Of the peer's certificate; empty without one."""
@@ -46,7 +47,7 @@ class Refusal:
     code: str
     message: str
     reason: str
-    """For the metric: none, token, role, node."""
+    """For the metric: none, token, role, node, host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +142,11 @@ class Access:
             return
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         browsers = self._browsers
+        authorization, token = self._proof(scope, headers)
         if browsers is not None and browsers.is_open(path):
             await self._app(scope, receive, send)
             return
-        refusal = self._judge(scope, headers)
+        refusal = self._judge(scope, headers, authorization, token)
         if refusal is None:
             await self._app(scope, receive, send)
             return
@@ -158,19 +160,25 @@ class Access:
             response.headers["WWW-Authenticate"] = "Bearer"
         await response(scope, receive, send)
 
-    def _judge(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Return why a call is refused; without an Authorization header a browser's cookie counts."""
+    def _proof(self, scope: Scope, headers: Headers) -> tuple[str | None, str | None]:
+        """Return what a caller shows, and the token of its cookie, which counts without an Authorization header.
+
+        The caller is named in the scope, for the audit log.
+        """
         authorization = headers.get("authorization")
         token = token_of(headers) if self._browsers is not None and authorization is None else None
         if token is not None:
             authorization = f"Bearer {token}"
         names: Names = scope.setdefault(NAMES, frozenset())
+        scope[CALLER] = self._side.caller(names, authorization, self._security.tokens)
+        return authorization, token
+
+    def _judge(self, scope: Scope, headers: Headers, authorization: str | None, token: str | None) -> Refusal | None:
+        """Return why a call is refused."""
         method, path, query = scope["method"], scope["path"], scope.get("query_string", b"")
-        changes, tokens = changes_something(method, path, query), self._security.tokens
-        if changes:
-            scope[CALLER] = self._side.caller(names, authorization, tokens)
-        refusal = self._side.judge(method, path, names, authorization, tokens, query)
-        if refusal is None and token is not None and (changes or method not in SAFE):
+        refusal = self._side.judge(method, path, scope[NAMES], authorization, self._security.tokens, query)
+        changes = token is not None and (changes_something(method, path, query) or method not in SAFE)
+        if refusal is None and token is not None and changes:
             sent = headers.get(CSRF_HEADER, "")
             if not hmac.compare_digest(sent.encode("latin-1"), csrf_of(token).encode()):
                 message = "the page is older than this login; load it again"
@@ -178,27 +186,41 @@ class Access:
         return refusal
 
 
+class OwnHost:
+    """ASGI middleware where there is no security: a call by a name that is not this server's is answered with 403.
+
+    A page of another site that has its own name lead here (DNS rebinding) is of this origin for the browser; only the
+    name in Host shows it. Addresses pass: no name leads to them but this server's own.
+    """
+
+    def __init__(self, app: ASGIApp, *, names: Names, failures: Failures) -> None:
+        self._app, self._names, self._failures = app, names, failures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judge the call, then pass it on or answer it."""
+        given = Headers(scope=scope).get("host") if scope["type"] == "http" else None
+        if given is None or is_own_host(given, self._names):  # browsers always send it
+            await self._app(scope, receive, send)
+            return
+        known = ", ".join(sorted(self._names))
+        why = f"this server is not {given[:100]}; call it {known}, or add the name to security.host_names"
+        self._failures.refused(str((scope.get("client") or ("unknown",))[0]), "host", why)
+        await envelope(403, "unknown-host", why)(scope, receive, send)
+
+
 class Failures:
-    """Counts refused callers, and logs them at most once a minute for each peer, of bounded many peers."""
+    """Counts refused callers, and logs the first of each peer in a minute."""
 
     def __init__(self, count: Callable[[str], None], clock_s: Callable[[], float] = time.monotonic) -> None:
         """`count` gets the reason of each."""
-        self._count, self._clock_s = count, clock_s
-        self._last: OrderedDict[str, float] = OrderedDict()
-        self._unsaid = 0
+        self._count, self._seldom = count, SeldomByPeer(clock_s)
 
     def refused(self, peer: str, reason: str, why: str) -> None:
         """Count and log one refusal."""
         self._count(reason)
-        now_s = self._clock_s()
-        while self._last and now_s - next(iter(self._last.values())) >= _REMIND_S:
-            self._last.popitem(last=False)
-        if peer in self._last or len(self._last) >= _MAX_PEERS:
-            self._unsaid += 1
-            return
-        self._last[peer] = now_s
-        log.warning("a REST call was refused", peer=peer, reason=reason, why=why, others_since=self._unsaid)
-        self._unsaid = 0
+        more = self._seldom.left_out(peer)
+        if more is not None:
+            log.warning("a REST call was refused", peer=peer, reason=reason, why=why, others_since=more)
 
     def bad_handshake(self, why: str) -> None:
         """Count and log a failed TLS handshake; the caller is not known."""
@@ -206,18 +228,47 @@ class Failures:
 
 
 def protect(
-    app: FastAPI, security: Security, side: Side, count: Callable[[str], None], browsers: Browsers | None = None
+    app: FastAPI,
+    security: Security,
+    side: Side,
+    count: Callable[[str], None],
+    browsers: Browsers | None = None,
+    hosts: Collection[str] = (),
 ) -> Failures:
-    """Make `app` refuse callers without access, where there is security, and write the audit log.
+    """Make `app` refuse callers without access, or foreign names where there is no security; write the audit log.
 
-    Add it after all other middleware. Returns what counts refused callers.
+    Add it after all other middleware. hosts: names of this server beside the machine's own and those of the settings.
+    Returns what counts refused callers.
     """
     failures = Failures(count)
     if security.on:
         security.on_bad_handshake(failures.bad_handshake)
         app.add_middleware(Access, security=security, side=side, failures=failures, browsers=browsers)
-    app.add_middleware(AuditTrail)
+    else:
+        names = own_names([*hosts, *security.settings.host_names])
+        app.add_middleware(OwnHost, names=names, failures=failures)
+    app.add_middleware(AuditTrail, secured=security.on)
     return failures
+
+
+def own_names(more: Collection[str]) -> Names:
+    """Return the names of this machine, of loopback, and `more`, in lower case."""
+    names = {*_LOOPBACK_NAMES, socket.gethostname(), socket.getfqdn(), *more}
+    return frozenset(name.lower().rstrip(".") for name in names if name and not _is_address(name))
+
+
+def is_own_host(host: str, names: Names) -> bool:
+    """Return whether a Host header has an address, or one of these names."""
+    name = host_of(host) if re.fullmatch(r".*:\d*", host) else host_of(f"{host}:")
+    return name.rstrip(".") in names or _is_address(name)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def check_url(url: str, node_id: str, names: Collection[str]) -> None:

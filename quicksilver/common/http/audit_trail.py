@@ -11,10 +11,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quicksilver.common.http.security import is_loopback
 from quicksilver.common.process.audit_log import write_audit
+from quicksilver.common.process.limits import SeldomByPeer
 
 CALLER: Final = "quicksilver.caller"
 """Key of an ASGI scope: the caller as it proved to be, such as `token:admin` or `certificate:rm1`."""
 LOG_LEVEL: Final = "/logLevel"
+_LOGIN: Final = "/ui/login"
 _READS: Final = ("GET", "HEAD", "OPTIONS")
 _OPERATIONS: Final = (
     (re.compile(r"/v1/nodes/(?P<target>[^/]+)/drain"), "drain"),
@@ -32,10 +34,16 @@ _MAX_BODY: Final = 2000
 
 
 class AuditTrail:
-    """ASGI middleware, around the check of access, so that refused calls are written, too."""
+    """ASGI middleware, around the check of access, so that refused calls are written, too.
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    Of calls that prove nothing, the first of each peer in a minute is written, with the number of those left out: they
+    are no means to have the file rotated until what others did is gone.
+    """
+
+    def __init__(self, app: ASGIApp, secured: bool = False) -> None:
+        """secured: whether callers have to prove who they are."""
+        self._app, self._secured = app, secured
+        self._seldom = SeldomByPeer()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a call on, and write a line when it is answered."""
@@ -54,14 +62,23 @@ class AuditTrail:
             nonlocal written
             if message["type"] == "http.response.start":  # the line is there before the caller has the answer
                 written = True
-                _write(scope, bytes(body), message["status"])
+                self._write(scope, bytes(body), message["status"])
             await send(message)
 
         try:
             await self._app(scope, read, answer)
         finally:
             if not written:
-                _write(scope, bytes(body), 500)
+                self._write(scope, bytes(body), 500)
+
+    def _write(self, scope: Scope, body: bytes, status: int) -> None:
+        peer = str((scope.get("client") or ("unknown",))[0])
+        proved = scope.get(CALLER) or (scope["path"] == _LOGIN and status < 400)
+        left_out: int | None = 0
+        if status in (401, 403) or (self._secured and not proved):
+            left_out = self._seldom.left_out(peer)
+        if left_out is not None:
+            _write(scope, body, status, peer, left_out)
 
 
 def changes_something(method: str, path: str, query: bytes) -> bool:
@@ -76,8 +93,7 @@ def sets_level(query: bytes) -> bool:
     return "level" in parse_qs(query.decode("latin-1"), keep_blank_values=True)
 
 
-def _write(scope: Scope, body: bytes, status: int) -> None:
-    peer = str((scope.get("client") or ("unknown",))[0])
+def _write(scope: Scope, body: bytes, status: int, peer: str, left_out: int) -> None:
     caller = scope.get(CALLER) or ("loopback" if is_loopback(peer) else "unknown")
     operation, target = _operation(scope["path"])
     arguments = "" if _SECRET.fullmatch(scope["path"]) else body.decode("utf-8", "replace")
@@ -87,11 +103,11 @@ def _write(scope: Scope, body: bytes, status: int) -> None:
         arguments = query.get("level", [""])[0]
     write_audit(
         operation,
-        user=_named(body) or caller,
+        user=caller,
         ok=status < 400,
         ip=peer,
         target=target,
-        details={"auth": caller, "status": status, "arguments": arguments},
+        details={"says": _named(body), "status": status, "arguments": arguments, "left_out": left_out or ""},
     )
 
 
@@ -104,10 +120,10 @@ def _operation(path: str) -> tuple[str, str]:
 
 
 def _named(body: bytes) -> str:
-    """Return the user whom a command names (`who`), which nothing proves; `auth` has what is proved."""
+    """Return the user whom a command names (`who`), which nothing proves."""
     try:
         given = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""
     who = given.get("who") if isinstance(given, dict) else None
     return who if isinstance(who, str) else ""

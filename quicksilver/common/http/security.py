@@ -51,6 +51,9 @@ class SecuritySettings(SettingsModel):
     """The CA of all certificates of this cluster (PEM), and of nothing else."""
     proxy_names: list[str] = Field([], max_length=100)
     """Names of proxies in their certificates, of which sidecars take grants; default: the host of sidecar.proxy_url."""
+    host_names: list[str] = Field([], max_length=100)
+    """Where callers prove nothing: further names by which REST is called, beside this machine's and those of its
+    addresses in the settings; calls by other names are refused (DNS rebinding)."""
     metrics_open: bool = False
     """Whether `/metrics`, `/healthz` and `/readyz` answer everybody."""
     insecure: bool = False

@@ -1,9 +1,10 @@
-"""Bounds of a process: open files, and log lines that would repeat."""
+"""Bounds of a process: open files, and lines that would repeat."""
 
 from __future__ import annotations
 
 import resource
 import time
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ from quicksilver.common.process.logs import get_logger
 SELDOM_S: Final = 60.0
 OTHER_FILES: Final = 200
 """Files that a process needs beside its connections: store, logs, threads' connections, libraries."""
+MAX_PEERS: Final = 1000
+"""Peers of whom lines are written within SELDOM_S; those of others are only counted."""
 _ENOUGH: Final = 1 << 20
 log = get_logger(__name__)
 
@@ -57,3 +60,24 @@ class Seldom:
         self._last_s[event] = now_s
         more = self._more.pop(event, 0)
         log.warning(event, **keys, **({"more_since_the_last_line": more} if more else {}))
+
+
+class SeldomByPeer:
+    """Lines about peers that anybody may be: the first of each in SELDOM_S is written, of at most MAX_PEERS."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._last_s: OrderedDict[str, float] = OrderedDict()
+        self._more = 0
+
+    def left_out(self, peer: str) -> int | None:
+        """Count a line; return how many were left out since the last one that was not, None to leave this one out."""
+        now_s = self._now()
+        while self._last_s and now_s - next(iter(self._last_s.values())) >= SELDOM_S:
+            self._last_s.popitem(last=False)
+        if peer in self._last_s or len(self._last_s) >= MAX_PEERS:
+            self._more += 1
+            return None
+        self._last_s[peer] = now_s
+        more, self._more = self._more, 0
+        return more

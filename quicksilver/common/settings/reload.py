@@ -165,7 +165,8 @@ class Reloader:
             return self._take(settings, warnings, who, how)
 
     def _audited(self, who: str, how: How, path: Path | None, *, ok: bool = True, **details: str) -> None:
-        write_audit("settings", user=who, target=str(path or ""), ok=ok, details={"how": how, **details})
+        user, says = ("", who) if how in ("rest", "command") else (who, "")  # the call's own line has the caller
+        write_audit("settings", user=user, target=str(path or ""), ok=ok, details={"says": says, "how": how, **details})
 
     def _path(self, file: str) -> Path | None:
         if not file:

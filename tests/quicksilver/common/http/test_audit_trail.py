@@ -33,7 +33,7 @@ async def answers_nothing() -> None:
     """Take no body."""
 
 
-def make_client(security: Security) -> TestClient:
+def make_client(security: Security, peer: str = "127.0.0.1") -> TestClient:
     app = FastAPI()
     install_error_handlers(app)
     for path in ("/v1/nodes/{node}/drain", "/v1/nodes/{node}/report", "/v1/grants", "/v1/bypass", "/v1/new"):
@@ -41,7 +41,7 @@ def make_client(security: Security) -> TestClient:
     for path in ("/v1/nodes", "/logLevel"):
         app.add_api_route(path, answers_nothing)
     protect(app, security, Side(proxy=True, certificates=False), lambda reason: None)
-    return TestClient(app, client=("127.0.0.1", 50000))
+    return TestClient(app, "http://localhost", client=(peer, 50000))
 
 
 def lines(file: Path) -> list[dict[str, str]]:
@@ -70,13 +70,13 @@ def test_changes_are_written_and_nothing_else(file: Path) -> None:
     client.post("/v1/nowhere")
     assert [(one["OPERATION"], one["USER"], one.get("TARGET"), one["RESULT"]) for one in lines(file)] == [
         ("drain", "loopback", "n1:1", "SUCCESS"),
-        ("bypass", "ann", None, "SUCCESS"),
+        ("bypass", "loopback", None, "SUCCESS"),
         ("logLevel", "loopback", "root", "SUCCESS"),
         ("call", "loopback", "/v1/new", "SUCCESS"),
         ("call", "loopback", "/v1/nowhere", "FAILURE"),
     ]
     assert lines(file)[0]["ARGUMENTS"] == '{"on":true,"reason":"a\\tb"}'
-    assert [one["AUTH"] for one in lines(file)] == ["loopback"] * 5
+    assert [one.get("SAYS") for one in lines(file)] == [None, "ann", None, None, None]
     assert file.stat().st_mode & 0o777 == 0o640
 
 
@@ -84,21 +84,60 @@ def test_tokens_say_who_and_refusals_are_written(file: Path, tmp_path: Path) -> 
     configure_audit(AuditSettings(file=file))
     tokens = tmp_path / "tokens"
     admin, read = add_token(tokens, Role.ADMIN), add_token(tokens, Role.READ)
-    client = make_client(Security(SecuritySettings(token_file=tokens)))
+    security = Security(SecuritySettings(token_file=tokens))
     for token in (admin, read, ""):
+        client = make_client(security, f"10.0.0.{len(token)}")
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        client.post("/v1/nodes/n1:1/drain", json={"on": True}, headers=headers)
+        client.post("/v1/nodes/n1:1/drain", json={"on": True, "who": "root"}, headers=headers)
         client.get("/logLevel?log=root&level=debug", headers=headers)
         client.get("/logLevel?log=root", headers=headers)
-    assert [(one["OPERATION"], one["AUTH"], one["STATUS"], one["RESULT"]) for one in lines(file)] == [
+    assert [(one["OPERATION"], one["USER"], one["STATUS"], one["RESULT"]) for one in lines(file)] == [
         ("drain", "token:admin", "200", "SUCCESS"),
         ("logLevel", "token:admin", "200", "SUCCESS"),
         ("drain", "token:read", "403", "FAILURE"),
-        ("logLevel", "token:read", "403", "FAILURE"),
-        ("drain", "loopback", "401", "FAILURE"),
-        ("logLevel", "loopback", "401", "FAILURE"),
+        ("drain", "unknown", "401", "FAILURE"),
     ]
+    assert lines(file)[0]["SAYS"] == "root"
     assert admin not in file.read_text() and read not in file.read_text()
+
+
+def test_calls_that_prove_nothing_do_not_rotate_the_file(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """6000 of them filled three files of 1 MB, and the admin's line was gone."""
+    monkeypatch.setattr("quicksilver.common.process.limits.SELDOM_S", 1e6)
+    configure_audit(AuditSettings(file=file, max_mb=1, files=2))
+    tokens = tmp_path / "tokens"
+    admin = {"Authorization": f"Bearer {add_token(tokens, Role.ADMIN)}"}
+    security = Security(SecuritySettings(token_file=tokens))
+    client = make_client(security)
+    client.post("/v1/bypass", json={"order": "on"}, headers=admin)
+    for path in ("/v1/bypass", "/ui/login", "/ui/logout", f"/{'x' * 900}", "/logLevel?level=debug") * 8:
+        client.request("GET" if "level" in path else "POST", path, content="x" * 900)
+    client.post("/v1/bypass", json={"order": "off"}, headers=admin)
+    TestClient(client.app, "http://localhost", client=("10.0.0.9", 50000)).post("/v1/bypass")
+    found = [(one["USER"], one["IP"], one["STATUS"], one.get("LEFT_OUT")) for one in lines(file)]
+    assert found == [
+        ("token:admin", "127.0.0.1", "200", None),
+        ("loopback", "127.0.0.1", "401", None),
+        ("token:admin", "127.0.0.1", "200", None),
+        ("unknown", "10.0.0.9", "401", "39"),
+    ]
+
+
+def test_who_proves_something_is_named_by_it(file: Path, tmp_path: Path) -> None:
+    """A line of another name in the body, even with a tab in it, is no other user."""
+    configure_audit(AuditSettings(file=file))
+    tokens = tmp_path / "tokens"
+    admin = {"Authorization": f"Bearer {add_token(tokens, Role.ADMIN)}"}
+    client = make_client(Security(SecuritySettings(token_file=tokens)))
+    client.post("/v1/bypass", json={"who": "root\tRESULT=FAILURE\nUSER=root"}, headers=admin)
+    (line,) = lines(file)
+    assert (line["USER"], line["SAYS"], line["RESULT"]) == (
+        "token:admin",
+        "root RESULT=FAILURE USER=root",
+        "SUCCESS",
+    )
 
 
 def test_the_token_of_a_login_is_in_no_line(file: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 import requests
 import uvloop
 from fastapi import FastAPI, Request
+from fastapi.testclient import TestClient
 from pydantic import BaseModel
 from structlog.testing import capture_logs
 
@@ -571,3 +572,40 @@ def test_a_certificate_that_ends_soon_is_warned_of(site: Site) -> None:
         before = soon.certificate_ends_s
         soon.reload()
     assert logs == [] and soon.certificate_ends_s > before
+
+
+OWN_HOSTS = ["localhost:8390", "LOCALHOST", "127.0.0.1:1", "[::1]:8390", "10.1.2.3", "gate.example:443", "rm1.", ""]
+FOREIGN_HOSTS = [
+    "evil.example:8390",
+    "localhost.evil.example",
+    "rm1.evil.example",
+    "127.0.0.1.evil.example",
+    "[::1",
+    "a:b",
+]
+
+
+@pytest.mark.parametrize("host", OWN_HOSTS + FOREIGN_HOSTS)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_without_security_a_foreign_name_leads_nowhere(host: str, method: str) -> None:
+    """A page whose own name leads here counts as ours for the browser: Origin is then that name, too."""
+    app, reasons = make_app(), list[str]()
+    security = Security(SecuritySettings(host_names=["Gate.example"]))
+    protect(app, security, PROXY, reasons.append, hosts=["rm1"])
+    client = TestClient(app, f"http://{socket.gethostname()}")
+    same = {"Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+    path = "/v1/nodes" if method == "GET" else "/v1/anything"
+    answer = client.request(method, path, headers={"Host": host, **same} if host else {})
+    if host in FOREIGN_HOSTS:
+        assert (answer.status_code, answer.json()["error"]["code"], reasons) == (403, "unknown-host", ["host"])
+    else:
+        assert (answer.status_code, reasons) == (200, [])
+
+
+def test_with_security_the_name_does_not_matter(tmp_path: Path) -> None:
+    """Behind a web proxy it is the proxy's, and callers prove who they are."""
+    tokens = tmp_path / "tokens"
+    reader = {"Authorization": f"Bearer {add_token(tokens, Role.READ)}", "Host": "gateway.example"}
+    app = make_app()
+    protect(app, Security(SecuritySettings(token_file=tokens)), PROXY, lambda reason: None)
+    assert TestClient(app).get("/v1/nodes", headers=reader).status_code == 200
