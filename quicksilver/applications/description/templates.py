@@ -165,7 +165,7 @@ def _typed(given: Value, parameter: Parameter) -> tuple[Value, str]:
     if isinstance(given, str) and parameter.type != "string":
         try:
             value = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = given
     if len(str(given)) > MAX_VALUE_CHARACTERS:
         return value, f"has a value of more than {MAX_VALUE_CHARACTERS} characters"

@@ -133,7 +133,7 @@ def _event(container_id: str, what: str, body: dict[str, Any], now_s: float) -> 
 def _body(request: Request) -> dict[str, Any]:
     try:
         body = json.loads(request.body or b"{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HttpError(400, "bad_json", f"The body is no JSON: {error}.") from error
     if not isinstance(body, dict):
         raise HttpError(400, "bad_json", "The body is a JSON object.")

@@ -181,7 +181,7 @@ def json_of(body: bytes, kind: str, url: str) -> Any:
         return None
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise RefusedError(f"answered {kind} instead of JSON", place=url, status=200, code="not-json") from None
 
 

@@ -27,6 +27,8 @@ REQUEST_S: Final = 30.0
 """Time for a whole request to arrive, from its first byte or the connection's begin on; then it is given up."""
 ANSWER_S: Final = 30.0
 """Time after which an answer is given up if the client reads nothing of it."""
+LINGER_S: Final = 1.0
+"""Time for a refused peer to read why; with TLS what it still sends is read and dropped meanwhile."""
 NAMES: Final = "quicksilver.names"
 """Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
 _seldom = Seldom()
@@ -163,6 +165,7 @@ class BoundedConnection(HttpToolsProtocol):
         head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\nConnection: close\r\n"
         self.transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         self.transport.close()
+        self.loop.call_later(LINGER_S, self.transport.abort)
 
     def _give_up(self, why: str) -> None:
         _seldom.warning("REST connection closed", why=why, peer=self._peer())

@@ -73,7 +73,7 @@ class RestClient:
             return None
         try:
             return response.json()
-        except requests.JSONDecodeError:
+        except (requests.JSONDecodeError, RecursionError):
             what = f"answered {response.headers.get('Content-Type', 'something')} instead of JSON"
             raise RefusedError(what, place=url, status=response.status_code, code="not-json") from None
 

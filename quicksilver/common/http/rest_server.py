@@ -49,6 +49,8 @@ async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
 
 async def _on_http(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400 and isinstance(error.__cause__, ValueError | RecursionError):  # FastAPI's words for it
+        return envelope(422, "invalid", f"body: cannot be read as JSON: {error.__cause__}; send UTF-8, less nested")
     codes = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
     response = envelope(error.status_code, codes.get(error.status_code, f"http-{error.status_code}"), str(error.detail))
     response.headers.update(error.headers or {})

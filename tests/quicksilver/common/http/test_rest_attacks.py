@@ -1,0 +1,263 @@
+"""What strangers send to the real servers of REST: each as a process on loopback, with nothing of Hadoop behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+import uvloop
+
+from quicksilver.bench.fake_rm import Master, StandIn
+from quicksilver.bench.procstat import cpu_s
+from quicksilver.bench.rest_servers import KINDS, RestServer
+from quicksilver.common.http import acceptor
+from quicksilver.common.http.connection import HEAD_BYTES, HEADERS, PIPELINED
+from quicksilver.common.http.rest_server import serve
+from quicksilver.common.http.security import Security, SecuritySettings
+from quicksilver.common.process.listening import bound_socket
+from tests.quicksilver.common.http.test_rest import PATIENCE_S, make_app
+
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+CHUNKED = b"POST /v1/bypass HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+SENT_MB = 60
+GROWTH_MB = 20
+BUSY_S = 0.3
+"""CPU time of the server for one such connection: longer it cannot have kept others waiting. It was up to 6.3 s."""
+ENDLESS = {
+    "small headers": (GET, b"a:\r\n" * 16384),
+    "headers": (GET, b"x-something: of ordinary length\r\n" * 2000),
+    "name": (GET, b"n" * 65536),
+    "value": (GET + b"x: ", b"v" * 65536),
+    "address": (b"GET /", b"u" * 65536),
+    "trailers": (CHUNKED + b"0\r\n", b"a:\r\n" * 16384),
+    "chunk header": (CHUNKED + b"1;", b"e" * 65536),
+    "requests": (b"", (GET + b"\r\n") * 2000),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestServer]:
+    with RestServer(request.param, tmp_path_factory.mktemp(request.param)) as running:
+        yield running
+
+
+def healthy(server: RestServer) -> None:
+    """Ask like anybody else."""
+    assert requests.get(f"http://127.0.0.1:{server.port}/healthz", timeout=PATIENCE_S).status_code == 200
+
+
+def sends(connection: socket.socket, begin: bytes, piece: bytes, most_mb: int = SENT_MB) -> bytes:
+    """Send until the server hangs up, which it has to; return the first bytes of its answer, if one got through."""
+    connection.settimeout(PATIENCE_S)
+    try:
+        connection.sendall(begin)
+        for _ in range((most_mb << 20) // len(piece)):
+            connection.sendall(piece)
+    except OSError:
+        try:
+            return connection.recv(100)
+        except OSError:
+            return b""
+    raise AssertionError(f"{most_mb} MB were taken")
+
+
+def endures(server: RestServer, connection: socket.socket, begin: bytes, piece: bytes) -> bytes:
+    """Have one endless request sent; return the answer."""
+    before_mb, before_s = server.rss_mb(), cpu_s(server.process.pid)
+    answer = sends(connection, begin, piece)
+    assert cpu_s(server.process.pid) - before_s < BUSY_S
+    assert server.rss_mb() - before_mb < GROWTH_MB
+    healthy(server)
+    return answer
+
+
+@pytest.mark.parametrize("shape", ENDLESS)
+def test_a_request_without_end_costs_nobody_anything(server: RestServer, shape: str) -> None:
+    healthy(server)
+    with server.connect() as connection:
+        answer = endures(server, connection, *ENDLESS[shape])
+    refused = shape in ("small headers", "headers", "name", "value", "address")
+    assert not answer or not refused or answer.startswith(b"HTTP/1.1 431 "), answer
+
+
+@pytest.mark.parametrize("depth", [500, 900, 960, 1000, 2000, 100_000])
+def test_brackets_are_answered_by_every_call(server: RestServer, depth: int) -> None:
+    """Such a body ended in RecursionError, which is answered with 500."""
+    base = f"http://127.0.0.1:{server.port}"
+    paths = requests.get(f"{base}/openapi.json", timeout=PATIENCE_S).json()["paths"]
+    calls = [(verb, path) for path, verbs in paths.items() for verb in verbs if "requestBody" in verbs[verb]]
+    assert calls
+    for verb, path in calls:
+        address = base + path.replace("{", "").replace("}", "")
+        for body in ("[" * depth, "[" * depth + "]" * depth, '{"a":' * depth + "1" + "}" * depth):
+            answer = requests.request(
+                verb, address, data=body, headers={"Content-Type": "application/json"}, timeout=PATIENCE_S
+            )
+            assert answer.status_code in (404, 422), (verb, path, answer.status_code, answer.text[:200])
+            assert set(answer.json()) == {"error"}
+
+
+def test_a_body_that_is_no_text_is_invalid(server: RestServer) -> None:
+    path = "/v1/check" if server.kind == "app-server" else "/v1/policies/reload"
+    for body in (b"\xff\xfe{}", b'{"a": "\xff"}', b'{"a": ' + b"9" * 5000 + b"}", b"{"):
+        answer = requests.post(
+            f"http://127.0.0.1:{server.port}{path}",
+            data=body,
+            headers={"Content-Type": "application/json"},
+            timeout=PATIENCE_S,
+        )
+        assert answer.status_code == 422, (body[:20], answer.text)
+
+
+@pytest.mark.parametrize("path", ["/v1/health", "/metrics", "/v1/bypass"])
+def test_a_name_that_is_not_the_servers_leads_nowhere(server: RestServer, path: str) -> None:
+    foreign = {"Host": "evil.example:8390", "Origin": "http://evil.example:8390", "Sec-Fetch-Site": "same-origin"}
+    for method in ("GET", "POST"):
+        answer = requests.request(method, f"http://127.0.0.1:{server.port}{path}", headers=foreign, timeout=PATIENCE_S)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "unknown-host")
+
+
+def test_a_head_of_the_largest_size_is_answered(server: RestServer) -> None:
+    """In pieces, beside a body, and with as many headers as there may be."""
+    for sent, status in ((HEAD_BYTES, b"200"), (HEAD_BYTES + 1, b"431")):
+        head = GET + b"Connection: close\r\nx: "
+        head += b"v" * (sent - len(head) - 4) + b"\r\n\r\n"
+        with server.connect(PATIENCE_S) as connection:
+            for at in range(0, len(head), 1000):
+                connection.sendall(head[at : at + 1000])
+            assert connection.recv(100).split()[1] == status
+    for count, status in ((HEADERS, b"200"), (HEADERS + 1, b"431")):
+        with server.connect(PATIENCE_S) as connection:
+            connection.sendall(GET + b"Connection: close\r\n" + b"a: b\r\n" * (count - 2) + b"\r\n")
+            assert connection.recv(100).split()[1] == status
+    with server.connect(PATIENCE_S) as connection:
+        connection.sendall((GET + b"\r\n") * PIPELINED)
+        answers = b""
+        while answers.count(b"HTTP/1.1 200") < PIPELINED:
+            piece = connection.recv(65536)
+            assert piece, answers[-200:]
+            answers += piece
+
+
+def test_with_tls_it_is_the_same(tmp_path: Path) -> None:
+    certs: Any = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography")
+    certs.make_ca(tmp_path, "c")
+    pair = certs.make_certificate(tmp_path, "proxy", ["localhost", "127.0.0.1"])
+    files = f"tls_cert: '{pair.certificate}', tls_key: '{pair.key}', tls_ca: '{tmp_path / 'ca.crt'}'"
+    context = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    with RestServer("proxy", tmp_path / "proxy", security=f"{files}, metrics_open: true") as server:
+        for shape in ("small headers", "value"):
+            before_mb = server.rss_mb()
+            with server.connect() as plain, context.wrap_socket(plain, server_hostname="localhost") as connection:
+                sends(connection, *ENDLESS[shape], most_mb=40 * SENT_MB)  # what comes within LINGER_S is dropped
+            assert server.rss_mb() - before_mb < GROWTH_MB
+            with server.connect() as plain, context.wrap_socket(plain, server_hostname="localhost") as connection:
+                connection.sendall(GET + b"\r\n")
+                assert connection.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) -> None:
+    """650 of them used up 600 files, and a new master was not served."""
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(StandIn, "127.0.0.1", 0) as rm:
+            upstream = f"127.0.0.1:{rm.sockets[0].getsockname()[1]}"
+            server = RestServer(
+                "proxy", tmp_path, upstream=upstream, more="rest_connections: 100, rm_probe_s: 60", files=600
+            )
+            try:
+                await asyncio.to_thread(server.wait)
+                with ExitStack() as stack:
+                    for _ in range(650):
+                        stack.enter_context(server.connect(PATIENCE_S))
+                    master = await Master.connect("127.0.0.1", server.listen)
+                    assert await master.beat() == 1
+                    files = psutil.Process(server.process.pid).num_fds()
+                    assert files < 300, "a hundred connections, and the proxy's own files"
+                    master.close()
+                await asyncio.to_thread(healthy, server)
+            finally:
+                await asyncio.to_thread(server.stop)
+
+    uvloop.run(story())
+
+
+# The acceptor, in this process
+
+
+def refused(connection: socket.socket) -> bool:
+    """Wait for what the server does; return whether it hung up without a word."""
+    connection.settimeout(PATIENCE_S)
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+async def serving(stack: ExitStack, connections: int, tls: ssl.SSLContext | None) -> tuple[asyncio.Task[None], int]:
+    sock = stack.enter_context(bound_socket("127.0.0.1", 0))
+    port: int = sock.getsockname()[1]
+    return asyncio.create_task(serve(make_app(), sock, max_connections=connections, tls=tls)), port
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_connections_count_from_their_first_moment(encrypted: bool, tmp_path: Path) -> None:
+    """Those in a TLS handshake that does not go on as well; who leaves makes room."""
+    certs: Any = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography")
+    certs.make_ca(tmp_path, "c")
+    pair = certs.make_certificate(tmp_path, "proxy", ["127.0.0.1"])
+    settings = SecuritySettings(tls_cert=pair.certificate, tls_key=pair.key, tls_ca=tmp_path / "ca.crt")
+
+    async def story() -> None:
+        with ExitStack() as stack:
+            running, port = await serving(stack, 3, Security(settings).server if encrypted else None)
+            inside = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) for _ in range(3)]
+            for _ in range(5):
+                with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as more:
+                    assert await asyncio.to_thread(refused, more)
+            inside.pop().close()
+            if encrypted:
+                inside.pop().sendall(b"GET / HTTP/1.1\r\n\r\n")  # no handshake
+            held = False
+            while not held:
+                with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as again:
+                    again.settimeout(0.5)
+                    try:
+                        await asyncio.to_thread(again.recv, 1)
+                    except TimeoutError:
+                        held = True
+                    except ConnectionResetError:
+                        held = False
+            running.cancel()
+            await asyncio.wait([running])
+
+    uvloop.run(story())
+
+
+def test_the_last_files_are_not_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    allowed = acceptor.RESERVED_FILES + 5
+    monkeypatch.setattr(acceptor.resource, "getrlimit", lambda _: (allowed, allowed))
+
+    async def story() -> None:
+        with ExitStack() as stack:
+            running, port = await serving(stack, 100, None)
+            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection:
+                assert await asyncio.to_thread(refused, connection)
+            running.cancel()
+            await asyncio.wait([running])
+
+    uvloop.run(story())
+
+
+def test_rest_takes_a_third_of_few_files() -> None:
+    assert [acceptor.rest_limit(100, allowed) for allowed in (10, 300, 600, 10_000)] == [1, 33, 100, 100]
