@@ -39,8 +39,13 @@ class AttemptJournal:
     def __init__(self, path: Path, metrics: ProxyMetrics) -> None:
         self.path, self._metrics = path, metrics
         self._file = JournalFile(path, form=FORM, setting=_SETTING)
+        self._machine = _record(_MACHINE, {"boot": _boot()})
+        self._unnamed: tuple[bytes, ...] = ()
+        """The record that names this run of the machine, while the open file names another."""
         self._compact_at = MIN_GROWTH
         self._retry_at_s = 0.0
+        self._not_rewritten = ""
+        """Why the file could not be rewritten; it goes on to be appended to."""
         self.broken = ""
         """Why nothing can be written now."""
 
@@ -67,18 +72,21 @@ class AttemptJournal:
         records = self._file.read()
         if not records:
             return {}
-        name, machine = _parse(records[0])
-        if name != _MACHINE:
+        boot = records[0]
+        if _parse(boot)[0] != _MACHINE:
             raise DamagedJournalError("its first record does not name the machine's boot")
         snapshots: dict[str, Snapshot] = {}
         closed = False
         for record in records[1:]:
             name, note = _parse(record)
             closed = name == _CLOSED
-            if not closed:
+            if name == _MACHINE:
+                boot = record
+            elif not closed:
                 _apply(snapshots, name, note)
-        if not closed and machine.get("boot") != _boot():
+        if boot != self._machine and not closed:
             raise DamagedJournalError("the machine went down before it was closed")
+        self._unnamed = (self._machine,) if boot != self._machine else ()
         return snapshots
 
     def write(self, attempt_id: str, note: Note) -> None:
@@ -87,30 +95,45 @@ class AttemptJournal:
             self._metrics.journal_dropped.inc()
             return
         try:
-            written = self._file.append(_record(attempt_id, note))
+            written = self._file.append(*self._unnamed, _record(attempt_id, note))
         except OSError as error:
             self._failed(error)
             return
+        self._unnamed = ()
         self._metrics.journal_bytes.inc(written)
 
     def due(self, now_s: float) -> bool:
         """Return whether the file is to be rewritten: it has grown, or could not be written."""
-        if not self._file.is_open:
-            return now_s >= self._retry_at_s
-        return self._file.size >= self._compact_at
+        return now_s >= self._retry_at_s and (not self._file.is_open or self._file.size >= self._compact_at)
 
     def compact(self, notes: Iterable[tuple[str, Note]], now_s: float) -> None:
-        """Rewrite the file with the state of the living attempts."""
-        self._retry_at_s = now_s + RETRY_S
+        """Rewrite the file with the state of the living attempts; where that fails, the file before is appended to."""
         try:
-            self._file.rewrite((_record(_MACHINE, {"boot": _boot()}), *(_record(*note) for note in notes)))
+            self._file.rewrite((self._machine, *(_record(*note) for note in notes)))
         except OSError as error:
-            self._failed(error)
+            self._retry_at_s = now_s + RETRY_S
+            if self._file.is_open:
+                self._stays(error)
+            else:
+                self._failed(error)
             return
-        if self.broken:
+        if self.broken or self._not_rewritten:
             log.info("the journal is written again", file=str(self.path))
-        self.broken = ""
+        self.broken = self._not_rewritten = ""
+        self._unnamed = ()
         self._compact_at = 2 * self._file.size + MIN_GROWTH
+        self._metrics.journal_up.set(1)
+
+    def _stays(self, error: OSError) -> None:
+        """Note that the file was not rewritten: it is valid, and goes on to be appended to."""
+        if not self._not_rewritten:
+            log.warning(
+                "the journal cannot be rewritten: it is still appended to, and grows",
+                file=str(self.path),
+                why=str(error),
+                remedy=f"make room, raise LimitNOFILE, or correct {_SETTING}",
+            )
+        self._not_rewritten = str(error)
         self._metrics.journal_up.set(1)
 
     def _failed(self, error: OSError) -> None:

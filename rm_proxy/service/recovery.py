@@ -40,6 +40,7 @@ class Recovery:
                 self._coordinator.takeover.restore(attempt_id, snapshot)
             except (KeyError, TypeError, ValueError, DecodeError) as error:
                 log.error("an application cannot be restored", attempt=attempt_id, why=repr(error))
+                self._journal.write(attempt_id, {"over": True})
         self.restored = count = len(self._coordinator.attempts)
         self._metrics.taken_over.set(count)
         if count:

@@ -1,7 +1,8 @@
 """The sidecar's journal on disk: written before any dependent message leaves, read by the next process.
 
 Without fsync: a process that is killed loses nothing, because the kernel has the lines; a machine that loses power has
-lost its containers as well. A full disk stops nothing: the journal is rewritten when the disk has space again.
+lost its containers as well. A full disk stops nothing: while the journal cannot be rewritten, it is appended to; when
+that fails, it is outdated and removed, until the disk has space again.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Journal:
         """Why nothing is stored now; "" while everything is."""
         self._anew = anew
         self._limit_bytes = _LEAST_BYTES
+        self._unread = ""
+        """Why the previous process's file was not read; it is set aside then."""
 
     def recall(self, node: str) -> Memory | None:
         """Return the state that the previous process left; None when there is none of this node.
@@ -52,6 +55,7 @@ class Journal:
                 return None
             memory = read("".join(f"{record.decode()}\n" for record in records))
         except OSError as error:
+            self._unread = str(error)
             self._failed(error)
             return None
         except (DamagedJournalError, UnicodeDecodeError, BadJournalError) as error:
@@ -66,26 +70,43 @@ class Journal:
         """Append lines; regularly the file is rewritten first, so that it stays small."""
         if not lines:
             return
-        if self.why or not self._file.is_open or self._file.size > self._limit_bytes:
+        if not self._file.is_open or self._file.size > self._limit_bytes:
             self.renew()
-            if self.why:
-                return
+        if not self._file.is_open:
+            return
         try:
             self._file.append(*(line.encode() for line in lines))
         except OSError as error:
             self._failed(error)
+            self._remove()
 
     def renew(self) -> None:
-        """Rewrite the whole file."""
+        """Rewrite the whole file; where that fails, the file before is appended to."""
         try:
+            if self._unread:
+                self._file.lock()
+                self._file.set_aside(self._unread)
+                self._unread = ""
             self._file.rewrite(line.encode() for line in self._anew())
         except (OSError, JournalInUseError) as error:
-            self._failed(error)
+            if self._file.is_open:
+                self.failures += 1
+                self._limit_bytes = self._file.size + _LEAST_BYTES
+                log.warning("the journal cannot be rewritten: it grows", file=str(self.path), why=str(error))
+            else:
+                self._failed(error)
             return
         if self.why:
             log.info("the journal is written again", file=str(self.path), failures=self.failures)
         self.why = ""
         self._limit_bytes = max(_LEAST_BYTES, _GROWN * self._file.size)
+
+    def _remove(self) -> None:
+        """Remove the file: it is outdated, and a sidecar that trusted it would do harm."""
+        try:
+            self._file.remove()
+        except OSError as cannot:
+            log.error("the outdated journal cannot be removed", file=str(self.path), why=str(cannot))
 
     def close(self) -> None:
         """Close the file."""

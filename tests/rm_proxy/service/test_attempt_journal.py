@@ -18,6 +18,7 @@ from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import attempt_journal as module
 from rm_proxy.service.attempt_journal import AttemptJournal
+from tests.small_disk import fill, no_descriptors, small_disk
 
 A, B = "appattempt_1_0001_000001", "appattempt_1_0002_000001"
 
@@ -192,3 +193,37 @@ def test_notes_are_plain_json(path: Path) -> None:
     killed(begun(path, (A, {"registered": "QQ=="})))
     lines = path.read_text().splitlines()
     assert [json.loads(line.split(" ", 2)[2]) for line in lines[1:]][1] == {"registered": "QQ=="}
+
+
+def test_a_rewrite_without_descriptors_loses_nothing(path: Path) -> None:
+    first = begun(path, (A, {"registered": "QQ=="}))
+    with no_descriptors():
+        first.compact([(A, {"registered": "QQ=="})], 1.0)
+        first.write(A, {"ended": ["c1"]})
+    assert not first.broken and not first.due(1.1), "it is tried again later"
+    killed(first)
+    second, snapshots = opened(path)
+    assert list(snapshots[A].ended) == ["c1"]
+    killed(second)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount")
+def test_a_start_on_a_full_disk_goes_on_with_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after another start of the machine: the file was closed in order, and now names this start."""
+    with small_disk(tmp_path / "disk") as disk:
+        path = disk / "a.journal"
+        begun(path, (A, {"registered": "QQ=="})).close()
+        monkeypatch.setattr(module, "_boot", lambda: "another")
+        filler = fill(disk)
+        for ended in (["c1"], ["c1", "c2"]):
+            process, snapshots = opened(path)
+            assert list(snapshots) == [A] and list(snapshots[A].ended) == ended[:-1]
+            process.compact([(A, {"registered": "QQ==", "ended": ended[:-1]})], 0.0)
+            process.write(A, {"ended": [ended[-1]]})
+            assert not process.broken and not (disk / "a.journal.new").exists()
+            killed(process)
+        filler.unlink()
+        process, snapshots = opened(path)
+        assert list(snapshots[A].ended) == ["c1", "c2"]
+        killed(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 import stat
@@ -14,6 +15,7 @@ from quicksilver.common.process.journal_file import JournalFile, JournalInUseErr
 from sidecar.node.journal_records import Memory, acked_line, head_line, line_of, read
 from sidecar.service.journal_file import Journal
 from tests.sidecar.words import arrived, node
+from tests.small_disk import fill, no_descriptors, small_disk
 
 
 def journal(path: Path, *more: str) -> Journal:
@@ -135,3 +137,42 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     second = journal(tmp_path / "j")
     assert second.recall("n:1") is not None
     second.close()
+
+
+def test_a_rewrite_without_descriptors_loses_nothing(tmp_path: Path) -> None:
+    first = journal(tmp_path / "j")
+    first.renew()
+    with no_descriptors():
+        first.renew()
+        first.write([acked_line(3)])
+    assert first.why == "" and first.failures == 1
+    assert records(first.path) == [head_line("n:1", "boot", 7), acked_line(3)]
+    first.close()
+
+
+def test_a_file_that_could_not_be_read_at_the_start_is_not_overwritten(tmp_path: Path) -> None:
+    first = journal(tmp_path / "j")
+    first.write([acked_line(3)])
+    first.close()
+    before = first.path.read_bytes()
+    second = journal(tmp_path / "j")
+    with no_descriptors():
+        assert second.recall("n:1") is None
+    second.write([acked_line(1)])
+    assert (tmp_path / "j.aside").read_bytes() == before
+    assert records(second.path)[1:] == [acked_line(1)]
+    second.close()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount")
+def test_after_a_full_disk_an_outdated_file_is_not_believed(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        first = journal(disk / "j")
+        first.renew()
+        fill(disk)
+        while not first.why:
+            first.write([acked_line(number) for number in range(100)])
+        first.close()
+        assert sorted(path.name for path in disk.iterdir()) == ["filler", "j.lock"]
+        assert journal(disk / "j").recall("n:1") is None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from quicksilver.common.process.journal_file import DamagedJournalError, JournalFile, JournalInUseError
+from tests.small_disk import fill, no_descriptors, small_disk
 
 
 def journal(path: Path, form: str = "test 1") -> JournalFile:
@@ -120,3 +121,59 @@ def test_a_full_disk_is_an_error_and_an_outdated_file_can_be_removed(tmp_path: P
     made.remove()
     assert not made.path.exists() and not made.is_open
     made.close()
+
+
+def test_the_lock_survives_the_removal_of_its_file_and_follows_no_link(tmp_path: Path) -> None:
+    first, second = (journal(tmp_path / "a.journal") for _ in range(2))
+    first.rewrite([b"one"])
+    (tmp_path / "a.lock").unlink()
+    second.lock()
+    with pytest.raises(JournalInUseError):
+        second.read()
+    first.close()
+    assert second.read() == [b"one"]
+    second.close()
+    (tmp_path / "a.lock").unlink()
+    (tmp_path / "a.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        journal(tmp_path / "a.journal").lock()
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_file_that_was_read_is_open_for_more_without_its_unfinished_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.journal"
+    written(path, b"one")
+    with path.open("ab") as file:
+        file.write(b"1234 hal")
+    made = journal(path)
+    made.lock()
+    assert made.read() == [b"one"]
+    made.append(b"two")
+    made.close()
+    assert journal(path).read() == [b"one", b"two"]
+
+
+def test_a_rewrite_without_descriptors_leaves_the_file_open(tmp_path: Path) -> None:
+    made = journal(tmp_path / "a.journal")
+    made.rewrite([b"one"])
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
+        made.rewrite([b"two"])
+    made.append(b"three")
+    made.close()
+    assert journal(made.path).read() == [b"one", b"three"]
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs the right to mount")
+def test_a_rewrite_on_a_full_disk_leaves_the_file_open_and_nothing_beside_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        made = journal(disk / "a.journal")
+        made.rewrite([b"one"])
+        filler = fill(disk)
+        with pytest.raises(OSError, match="No space"):
+            made.rewrite([b"two"])
+        assert sorted(path.name for path in disk.iterdir()) == ["a.journal", "a.lock", "filler"]
+        made.append(b"three")  # there is room in its last page
+        filler.unlink()
+        made.close()
+        assert journal(made.path).read() == [b"one", b"three"]
