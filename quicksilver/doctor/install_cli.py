@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ import click
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
+from quicksilver.common.process.whole_file import write_whole
 from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.doctor.finding import RESTARTS
 from quicksilver.doctor.install import EXTRAS, Change, install, merged, uninstall
@@ -175,10 +175,4 @@ def _write(change: Change) -> None:
     if change.after is None:
         target.unlink()
         return
-    fresh = target.with_name(f"{target.name}.quicksilver-new")
-    fresh.write_bytes(change.after)
-    if change.before is not None:
-        shutil.copymode(target, fresh)
-        owner = target.stat()
-        os.chown(fresh, owner.st_uid, owner.st_gid)
-    fresh.replace(target)
+    write_whole(target, change.after, mode=0o666, like=target if change.before is not None else None)

@@ -5,7 +5,6 @@ One file each, mode 0600: ~/.quicksilver/applications/APPLICATION_ID.json.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from quicksilver.applications.client.errors import ClientError
+from quicksilver.common.process.whole_file import write_whole
 
 _ID: Final = re.compile(r"application_\d+_\d+")
 HOME: Final = "QUICKSILVER_HOME"
@@ -50,12 +50,9 @@ class Records:
     def save(self, record: Record) -> None:
         """Write a record, whole or not at all. Raises ClientError when the folder cannot be written."""
         path = self._path(record.application_id)
-        fresh = path.with_suffix(f".{os.getpid()}.new")
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(record.model_dump(mode="json"), file, indent=2)
-            fresh.replace(path)
+            write_whole(path, record.model_dump_json(indent=2).encode())
         except OSError as error:
             remedy = f"name a folder that can be written with ${HOME}"
             raise ClientError(f"cannot be written: {error.strerror}", place=str(path), remedy=remedy) from error

@@ -6,7 +6,6 @@ Elliptic keys (P-256), PEM, no passphrases; keys have mode 0600. Nothing is repl
 from __future__ import annotations
 
 import ipaddress
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.tokens import read_private
+from quicksilver.common.process.whole_file import write_whole
 
 CA: Final = "ca"
 CA_DAYS: Final = 3650
@@ -217,11 +217,7 @@ def _write(folder: Path, pair: Pair, certificate: x509.Certificate, key: ec.Elli
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file, content, mode in ((pair.key, secret, 0o600), (pair.certificate, public, 0o644)):
-            part = file.with_name(f".{file.name}.{os.getpid()}")
-            part.unlink(missing_ok=True)
-            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
-                out.write(content)
-            part.replace(file)
+            write_whole(file, content, mode=mode)
     except OSError as error:
         what, remedy = f"cannot be written: {error.strerror}", "name a --dir that this user may write"
         raise CertificateError(what, place=str(error.filename or folder), remedy=remedy) from error

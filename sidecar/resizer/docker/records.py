@@ -19,6 +19,8 @@ from sidecar.resizer.docker.engine import DockerContainer, Limits
 
 DEFAULT_FOLDER: Final = Path("/run/quicksilver/docker")
 _POLL_S: Final = 0.02
+_BYTES: Final = 4096
+"""Least length of a record: its blanks keep room for later writes, and none is ever cut after it was written."""
 
 
 class Record:
@@ -88,7 +90,7 @@ class Record:
     def write(self) -> None:
         """Write the record, before the container is touched. Raises ResizeRefusedError."""
         fields = {key: getattr(self, key) for key in ("container_id", "url", "docker_id", "shares", "paused")}
-        text = json.dumps({**fields, "limits": asdict(self.limits)}).encode()
+        text = json.dumps({**fields, "limits": asdict(self.limits)}).encode().ljust(_BYTES)
         try:
             os.pwrite(self._descriptor, text, 0)
             os.ftruncate(self._descriptor, len(text))
