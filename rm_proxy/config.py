@@ -122,9 +122,9 @@ class ProxySettings(SettingsModel):
     budget_faults: int = Field(30, ge=1, le=100_000)
     """Faults of no application within the window that put all applications into bypass (own)."""
     budget_apps: int = Field(3, ge=1, le=10_000)
-    """Applications over `budget_app_faults` at once, and `budget_apps_ratio` of all, that put all into bypass (own)."""
+    """Applications over `budget_app_faults` at once, and users of them, that put all into bypass (own)."""
     budget_apps_ratio: float = Field(0.25, gt=0, le=1)
-    """Part of the living applications that has to be over its budget as well (own)."""
+    """Part of the users that this takes, each with this part of his applications over their budgets (own)."""
     budget_added_s: float = Field(1.0, ge=0.01, le=60)
     """Added delay of answers from which on the proxy is late; a healthy one adds a millisecond (own)."""
     budget_slow_ratio: float = Field(0.5, gt=0, le=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from policies.config.schema import Mode
@@ -20,8 +20,8 @@ LATE_S: Final = 0.25
 class AppModes:
     """A machine: changes of the error budget in, attempts that have to decide anew out."""
 
-    def __init__(self, state: ClusterState, attempts: AttemptIndex) -> None:
-        self._state, self._attempts = state, attempts
+    def __init__(self, state: ClusterState, attempts: AttemptIndex, apps: Mapping[str, AppView]) -> None:
+        self._state, self._attempts, self._apps = state, attempts, apps
         self.budget = ErrorBudget(state.limits.budget)
 
     def mode(self, app: AppView) -> Mode:
@@ -53,7 +53,8 @@ class AppModes:
 
     def round(self, now_s: float) -> None:
         """Do the work of each second."""
-        self._turn(self.budget.round({a.app_id for a in self._attempts.living()}, now_s))
+        known = (self._apps.get(attempt.app_id) for attempt in self._attempts.living())
+        self._turn(self.budget.round({app.id: app.user for app in known if app is not None}, now_s))
 
     def _turn(self, turned: Iterable[Turned]) -> None:
         """Have the attempts decide anew on their asks: queueable ones go guaranteed, or back."""

@@ -80,7 +80,7 @@ class Coordinator:
         self.attempts, self.shadow = AttemptIndex(), Shadow()
         self.compare: Compare = _Comparing(state, self.shadow)
         self.inventory = YarnInventory(state, self.attempts)
-        self._modes = AppModes(state, self.attempts)
+        self._modes = AppModes(state, self.attempts, self.inventory.apps)
         self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
         self.short_and_long = self._short_and_long()
         self.mover = Mover(self, self.compare)

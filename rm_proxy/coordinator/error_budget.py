@@ -1,16 +1,16 @@
 """The proxy's own error budget: when it is spent, bypass begins and nothing new becomes queueable.
 
-At first only the application that caused the faults; the whole cluster when many applications are over their budgets
-at once, when faults belong to none, or when the proxy answers late. After a quiet time there is a trial: of the single
-application, or of a part of the cluster's applications. A trial that fails makes the next quiet time longer (a circuit
-breaker: closed, open, half open).
+At first only the application that caused the faults; the whole cluster when applications of several users are over
+their budgets at once, when faults belong to none, or when the proxy answers late. What a peer sends counts for it
+alone. After a quiet time there is a trial: of the single application, or of a part of the cluster's applications. A
+trial that fails makes the next quiet time longer (a circuit breaker: closed, open, half open).
 """
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -84,6 +84,8 @@ class _App:
     """An application with faults."""
 
     faults: Sum
+    shared: Sum
+    """Those that may be the proxy's own, and so count for the cluster: all but malformed bytes."""
     last_s: float
     kinds: dict[FaultKind, int] = field(default_factory=dict)
     phase: Phase = Phase.ACTIVE
@@ -118,14 +120,17 @@ class ErrorBudget:
             return
         app = self._apps.get(app_id)
         if app is None:
-            app = self._apps[app_id] = _App(Sum(self.limits.window_s), now_s)
+            app = self._apps[app_id] = _App(Sum(self.limits.window_s), Sum(self.limits.window_s), now_s)
             if len(self._apps) > MAX_APPS:
                 self._apps.popitem(last=False)
         self._apps.move_to_end(app_id)
         app.last_s = now_s
         app.kinds[kind] = app.kinds.get(kind, 0) + 1
         # after one fault of our own the attempt's state is uncertain already
-        app.faults.add(self.limits.app_faults if kind is FaultKind.INTERNAL else 1, now_s)
+        amount = self.limits.app_faults if kind is FaultKind.INTERNAL else 1
+        app.faults.add(amount, now_s)
+        if kind is not FaultKind.PROTOCOL:
+            app.shared.add(amount, now_s)
 
     def measure(self, late_s: float, since_s: float, now_s: float) -> None:
         """Note how late the proxy answers now, and the time since the last measurement; seconds.
@@ -167,8 +172,8 @@ class ErrorBudget:
 
     # Rounds
 
-    def round(self, alive: Collection[str], now_s: float) -> list[Turned]:
-        """Update all breakers; `alive`: ids of the applications that live. Returns the changes."""
+    def round(self, alive: Mapping[str, str], now_s: float) -> list[Turned]:
+        """Update all breakers; `alive`: the applications that live, by id, with their users. Returns the changes."""
         if self.order != "auto":
             return []
         turned = [turn for app_id, app in list(self._apps.items()) if (turn := self._of_app(app_id, app, now_s))]
@@ -201,7 +206,7 @@ class ErrorBudget:
             del self._apps[app_id]
         return None
 
-    def _of_cluster(self, alive: Collection[str], now_s: float) -> list[Turned]:
+    def _of_cluster(self, alive: Mapping[str, str], now_s: float) -> list[Turned]:
         bad = self._spent(alive, now_s)
         if bad:
             self._bad_s = now_s
@@ -226,26 +231,43 @@ class ErrorBudget:
         self.phase, self.why, self._since_s = phase, why if phase is not Phase.ACTIVE else "", now_s
         return [Turned("", phase, why)]
 
-    def _spent(self, alive: Collection[str], now_s: float) -> str:
+    def _spent(self, alive: Mapping[str, str], now_s: float) -> str:
         """Return why the cluster's budget is spent; "" while it is not."""
         limits = self.limits
         nobody = self._nobody.total(now_s)
         if nobody >= limits.faults:
             return f"{nobody:.0f} faults of no application within {limits.window_s:.0f} s"
-        over = [a for a in alive if (app := self._apps.get(a)) and app.faults.total(now_s) >= limits.app_faults]
-        limit, among = limits.apps, len(alive)
-        if self.phase is Phase.TRIAL:
-            over = [a for a in over if a not in self._tried_before]
-            among = sum(1 for a in alive if self._on_trial(a))
-            limit = min(limits.apps, max(1, math.ceil(among * limits.apps_ratio)))
-        if len(over) >= max(limit, among * limits.apps_ratio):
-            return f"{len(over)} of {among} applications spent their error budgets ({_few(over)})"
+        spent = self._spent_by_users(alive, now_s)
+        if spent:
+            return spent
         slow = self._slow.total(now_s) / limits.window_s
         if slow >= limits.slow_ratio:
             return (
                 f"answers were more than {limits.added_s:g} s late for {slow:.0%} of the last {limits.window_s:.0f} s"
             )
         return ""
+
+    def _spent_by_users(self, alive: Mapping[str, str], now_s: float) -> str:
+        """Return why applications spent the cluster's budget; "" if they did not.
+
+        Those of one user are not enough, unless all are his: his programs may be what is broken.
+        """
+        limits, tried = self.limits, self.phase is Phase.TRIAL
+        among = [a for a in alive if self._on_trial(a)] if tried else list(alive)
+        over = [a for a in among if (app := self._apps.get(a)) and app.shared.total(now_s) >= limits.app_faults]
+        if tried:
+            over = [a for a in over if a not in self._tried_before]
+        needed = min(limits.apps, max(1, math.ceil(len(among) * limits.apps_ratio))) if tried else limits.apps
+        if len(over) < needed:
+            return ""
+        users, bad = Counter(alive[a] for a in among), Counter(alive[a] for a in over)
+        users_over = [user for user, count in bad.items() if count >= users[user] * limits.apps_ratio]
+        if len(users_over) < max(min(needed, len(users)), len(users) * limits.apps_ratio):
+            return ""
+        return (
+            f"{len(over)} of {len(among)} applications, of {len(users_over)} of {len(users)} users, "
+            f"spent their error budgets ({_few(over)})"
+        )
 
 
 def _few(ids: Iterable[str]) -> str:

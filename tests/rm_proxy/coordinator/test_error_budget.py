@@ -36,7 +36,8 @@ def spend(budget: ErrorBudget, now_s: float, *apps: str, kind: FaultKind = Fault
 
 
 def turns(budget: ErrorBudget, now_s: float, alive: list[str] = ALIVE) -> list[tuple[str, str]]:
-    return [(turn.app_id, turn.phase.value) for turn in budget.round(alive, now_s)]
+    users = {app_id: f"user of {app_id}" for app_id in alive}
+    return [(turn.app_id, turn.phase.value) for turn in budget.round(users, now_s)]
 
 
 def test_one_application_goes_alone_is_tried_and_comes_back() -> None:
@@ -94,7 +95,9 @@ def test_many_applications_take_the_cluster_with_them() -> None:
     budget = ErrorBudget(LIMITS)
     spend(budget, 0, *ALIVE[:2])
     assert ("", "bypass") in turns(budget, 0)
-    assert budget.reason("application_1_0099").startswith("2 of 4 applications spent their error budgets")
+    assert budget.reason("application_1_0099").startswith(
+        "2 of 4 applications, of 2 of 4 users, spent their error budgets"
+    )
     assert turns(budget, 60) == [], "quiet since 55 s: then the faults had left the window"
 
 
@@ -102,6 +105,44 @@ def test_few_of_many_do_not() -> None:
     budget = ErrorBudget(LIMITS)
     spend(budget, 0, *ALIVE[:2])
     assert ("", "bypass") not in turns(budget, 0, [f"application_1_{n:04}" for n in range(1, 10)])
+
+
+USERS = {ALIVE[0]: "ann", ALIVE[1]: "bob", ALIVE[2]: "mallory", ALIVE[3]: "mallory"}
+
+
+def phases(budget: ErrorBudget, users: dict[str, str]) -> list[str]:
+    return [turn.phase.value for turn in budget.round(users, 0) if not turn.app_id]
+
+
+def test_the_broken_applications_of_one_user_cost_that_user_alone() -> None:
+    budget = ErrorBudget(LIMITS)
+    spend(budget, 0, *ALIVE[2:])
+    assert phases(budget, USERS) == [] and budget.phase is Phase.ACTIVE
+    assert all(budget.reason(app_id) for app_id in ALIVE[2:])
+    assert not any(map(budget.reason, ALIVE[:2]))
+    spend(budget, 0, ALIVE[0])
+    assert phases(budget, USERS) == ["bypass"], "two users of three"
+
+
+def test_the_broken_applications_of_the_only_user_take_the_cluster() -> None:
+    budget = ErrorBudget(LIMITS)
+    spend(budget, 0, ALIVE[0])
+    assert phases(budget, dict.fromkeys(ALIVE, "ann")) == []
+    spend(budget, 0, ALIVE[1])
+    assert phases(budget, dict.fromkeys(ALIVE, "ann")) == ["bypass"]
+
+
+def test_one_broken_application_of_many_does_not_make_a_user_count() -> None:
+    many = {f"application_1_{n:04}": ("ann" if n < 100 else "mallory") for n in range(150)}
+    budget = ErrorBudget(LIMITS)
+    spend(budget, 0, *(app_id for app_id, user in many.items() if user == "mallory"), next(iter(many)))
+    assert phases(budget, many) == []
+
+
+def test_what_a_peer_sends_counts_for_it_alone() -> None:
+    budget = ErrorBudget(LIMITS)
+    spend(budget, 0, *ALIVE, kind=FaultKind.PROTOCOL)
+    assert turns(budget, 0) == [(app_id, "bypass") for app_id in ALIVE]
 
 
 def test_faults_of_nobody_take_the_cluster() -> None:
@@ -216,7 +257,7 @@ def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[
             budget.measure(one, other, now_s)  # type: ignore[arg-type]
         elif what == "round":
             now_s += one  # type: ignore[operator]
-            hear(budget.round(ALIVE, now_s))
+            hear(budget.round(dict.fromkeys(ALIVE, "ann"), now_s))
         else:
             hear(budget.command(one, now_s))  # type: ignore[arg-type]
             apps.clear()
@@ -230,7 +271,7 @@ def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[
     hear(budget.command("auto", now_s) if budget.order != "auto" else [])
     for _ in range(200):
         now_s += 60
-        hear(budget.round(ALIVE, now_s))
+        hear(budget.round(dict.fromkeys(ALIVE, "ann"), now_s))
     assert cluster is Phase.ACTIVE and not any(map(budget.reason, ALIVE)) and not budget.apps
 
 
