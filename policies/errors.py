@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Final
 
 _MANY = 15
 """From more known names on, close ones stand alone."""
+MAX_LISTED: Final = 40
+"""Known names that a hint lists."""
+MAX_CANDIDATES: Final = 200
+"""Known names that are compared with an unknown one; each comparison takes some 50 us."""
+MAX_COMPARED_CHARACTERS: Final = 100
+"""A longer unknown name is compared with none."""
 
 
 class PolicyError(Exception):
@@ -60,8 +67,19 @@ class SettingsMistakesError(PolicyError):
 
 def close_to(name: str, known: Sequence[str]) -> str:
     """Return a hint for an unknown `name`: the closest known ones, and all of them unless they are many."""
-    close = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
+    close = close_names(name.lower(), known, n=2)
     if close and len(known) > _MANY:
         return f"did you mean {' or '.join(close)}?"
     hint = f"did you mean {' or '.join(close)}? " if close else ""
-    return f"{hint}known: {', '.join(known) if known else 'none'}"
+    more = f" and {len(known) - MAX_LISTED} more" if len(known) > MAX_LISTED else ""
+    return f"{hint}known: {', '.join(known[:MAX_LISTED]) if known else 'none'}{more}"
+
+
+def close_names(name: str, known: Sequence[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return the known names that are closest to an unknown one, `n` at most; of many known ones the first count.
+
+    Settings and descriptions come from strangers: the bounds keep one name at some milliseconds.
+    """
+    if len(name) > MAX_COMPARED_CHARACTERS:
+        return []
+    return get_close_matches(name, known[:MAX_CANDIDATES], n, cutoff)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from policies.config.binding import entries
 from policies.config.presets import laid_over
 from policies.config.validation import Path
-from policies.errors import Mistake
+from policies.errors import Mistake, close_names
 
 TYPES: Final = (
     "MAPREDUCE",
@@ -81,7 +80,7 @@ def _types(raw: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
 
 
 def _hint(name: str) -> str:
-    meant = _RUNS_AS.get(name) or " or ".join(get_close_matches(name, TYPES, n=1, cutoff=0.6))
+    meant = _RUNS_AS.get(name) or " or ".join(close_names(name, TYPES))
     own = "leave it if an application of yours has it"
     return f"did you mean {meant}? Else {own}" if meant else f"known: {', '.join(TYPES)}; {own}"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
 from policies.errors import close_to
-from quicksilver.applications.description.mistakes import Mistake, Steps
+from quicksilver.applications.description.mistakes import MAX_HINTS, MAX_MISTAKES, Mistake, Steps
 from quicksilver.applications.description.model import File, Service
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -42,17 +42,25 @@ def whole_mistakes(data: Mapping[str, Any], services: Mapping[int, Service]) -> 
     yield from _doubled((("services", number, "name"), name) for number, name in names.items())
     known = list(names.values())
     at: tuple[Steps, ...] = tuple(("services", number, "name") for number in names)
-    for number, service in services.items():
-        for place, other in enumerate(service.after):
-            where: Steps = ("services", number, "after", place)
-            if other not in known and len(names) == len(entries):
-                remedy = f"name a service; {close_to(other, known)}"
-                yield Mistake(where, f"there is no service '{other}'", remedy, depends_on=at)
-    yield from _empty_waits(services)
+    if len(names) == len(entries):
+        yield from islice(_unknown_services(services, known, at), MAX_MISTAKES)
+    yield from islice(_empty_waits(services), MAX_MISTAKES)
     if len(set(known)) == len(known):
         yield from islice(_circles(services), 1)  # one `after` may close several
     if entries and len(services) == len(entries) and not any(service.core for service in services.values()):
         yield Mistake(("services",), "no service has a core instance", "give one of them `core: 1`", on_key=True)
+
+
+def _unknown_services(
+    services: Mapping[int, Service], known: Sequence[str], depends_on: tuple[Steps, ...]
+) -> Iterator[Mistake]:
+    numbers, names = count(), frozenset(known)
+    for number, service in services.items():
+        for place, other in enumerate(service.after):
+            if other not in names:
+                hint = f"; {close_to(other, known)}" if next(numbers) < MAX_HINTS else ""
+                where = ("services", number, "after", place)
+                yield Mistake(where, f"there is no service '{other}'", f"name a service{hint}", depends_on=depends_on)
 
 
 def _empty_waits(services: Mapping[int, Service]) -> Iterator[Mistake]:
@@ -175,7 +183,11 @@ def _missing(folder: Path, file: File, place: Steps) -> Iterator[Mistake]:
 
 
 def _doubled(items: Iterable[tuple[Steps, object]]) -> Iterator[Mistake]:
-    """Yield a mistake for each value that an earlier place has."""
+    """Yield a mistake for each value that an earlier place has, the first ones."""
+    return islice(_all_doubled(items), MAX_MISTAKES)
+
+
+def _all_doubled(items: Iterable[tuple[Steps, object]]) -> Iterator[Mistake]:
     first: dict[object, Steps] = {}
     for place, value in items:
         if value in first:

@@ -13,6 +13,10 @@ Steps = tuple[str | int, ...]
 """Keys and list positions from the top of a description."""
 MAX_LINES: Final = 20
 """Lines of one error; with more mistakes the last line has their number."""
+MAX_HINTS: Final = MAX_LINES
+"""Mistakes of a kind for which close names are sought; that takes milliseconds for each."""
+MAX_MISTAKES: Final = 200
+"""Mistakes of a kind that are collected; a description may hold tens of thousands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from quicksilver.applications.description.checks import (
     whole_mistakes,
 )
 from quicksilver.applications.description.document import Document, data_document, parse_text, read_text
-from quicksilver.applications.description.mistakes import DescriptionError, Mistake, Steps
+from quicksilver.applications.description.mistakes import MAX_MISTAKES, DescriptionError, Mistake, Steps
 from quicksilver.applications.description.model import Application, File, Parameter, Service
 from quicksilver.applications.description.templates import (
     FilledData,
@@ -29,7 +29,7 @@ from quicksilver.applications.description.templates import (
     with_stand_ins,
 )
 from quicksilver.applications.description.upgrades import upgrade, version_mistake
-from quicksilver.applications.description.validation import keys_of, validate
+from quicksilver.applications.description.validation import keys_of, valid, validate
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +166,14 @@ def _meaning(data: Mapping[str, Any], folder: Path | None) -> list[Mistake]:
     entries = data["services"] if isinstance(data.get("services"), list) else []
     services: dict[int, Service] = {}
     for number, entry in enumerate(entries):
-        service, _ = validate(Service, entry)
-        if service is not None:
+        if (service := valid(Service, entry)) is not None:
             services[number] = service
     found = [*whole_mistakes(data, services)]
     common = _files(data.get("files"))
     found += file_mistakes(common, folder)
     for number, service in services.items():
+        if len(found) >= MAX_MISTAKES:
+            break  # more are not shown, and would cost seconds
         place: Steps = ("services", number)
         found += service_mistakes(service, place)
         own = [((*place, "files", at), file) for at, file in enumerate(service.files)]
@@ -186,7 +187,6 @@ def _files(entries: object) -> list[tuple[Steps, File]]:
     """Return the files of all services whose form is right, with their places."""
     right: list[tuple[Steps, File]] = []
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
-        file, _ = validate(File, entry)
-        if file is not None:
+        if (file := valid(File, entry)) is not None:
             right.append((("files", number), file))
     return right

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from itertools import islice
 from typing import Any, Final
 
-from policies.errors import close_to
+from policies.errors import close_names, close_to
 from quicksilver.applications.description.document import MAX_CHARACTERS, data_document
-from quicksilver.applications.description.mistakes import DescriptionError, Mistake, Steps
+from quicksilver.applications.description.mistakes import MAX_HINTS, MAX_MISTAKES, DescriptionError, Mistake, Steps
 from quicksilver.applications.description.model import Parameter
 from quicksilver.applications.description.validation import validate
 
@@ -133,11 +133,11 @@ def chosen_values(
     A missing or wrong one is a mistake at its parameter. `parameters` are those of `data` that are right.
     """
     described = data.get("parameters")
-    known = [str(name) for name in described] if isinstance(described, Mapping) else []
+    known = {str(name): None for name in described} if isinstance(described, Mapping) else {}
+    unknown = islice((name for name in values if name not in known), MAX_MISTAKES)
     mistakes = [
-        Mistake(("parameters",), f"there is no parameter '{name}'", _unknown_remedy(name, known), on_key=True)
-        for name in values
-        if name not in known
+        Mistake(("parameters",), f"there is no parameter '{name}'", _unknown_remedy(name, known, number), on_key=True)
+        for number, name in enumerate(unknown)
     ]
     chosen: dict[str, Value] = {}
     for name, parameter in parameters.items():
@@ -155,8 +155,10 @@ def chosen_values(
     return chosen, mistakes
 
 
-def _unknown_remedy(name: str, known: Sequence[str]) -> str:
-    return f"remove it; {close_to(name, known)}" if known else "remove it; the description has no parameters"
+def _unknown_remedy(name: str, known: Collection[str], number: int) -> str:
+    if not known:
+        return "remove it; the description has no parameters"
+    return f"remove it; {close_to(name, list(known))}" if number < MAX_HINTS else "remove it"
 
 
 def _typed(given: Value, parameter: Parameter) -> tuple[Value, str]:
@@ -213,7 +215,8 @@ class _Filler:
     def __init__(self, known: Sequence[str], chosen: Mapping[str, Value], stand_ins: frozenset[str]) -> None:
         self.filled = FilledData()
         self._known, self._chosen, self._stand_ins = known, chosen, stand_ins
-        self._characters = 0
+        self._lower = frozenset(name.lower() for name in known)
+        self._characters = self._sought = 0
 
     def visit(self, value: Any, steps: Steps) -> Any:
         """Return a value, filled."""
@@ -254,11 +257,11 @@ class _Filler:
         elif name in self._chosen:
             self._note(name, steps)
             return as_text(self._chosen[name])
-        elif name.lower() in (known.lower() for known in self._known):  # its name, description or value is wrong
+        elif name.lower() in self._lower:  # its name, description or value is wrong
             self._note(name, steps)
         else:
             remedy = "describe it below the key `parameters`"
-            if close := get_close_matches(name, self._known, n=1, cutoff=0.6):
+            if close := self._close(name, self._known):
                 remedy = f"write ${{parameters.{close[0]}}}"
             self._wrong(steps, f"${{parameters.{name}}} is no parameter of this description", remedy)
         return found[0]
@@ -267,7 +270,7 @@ class _Filler:
         """Find references that mean a parameter and are misspelt; `${a.b}` is nothing in a shell either."""
         for found in _OTHER.finditer(text):
             word = found[1].lower()
-            if found[1] != "parameters" and (word.startswith("param") or get_close_matches(word, ["parameters"])):
+            if found[1] != "parameters" and (word.startswith("param") or self._close(word, ["parameters"])):
                 self._wrong(steps, f"{found[0]} is no reference", f"write ${{parameters.{found[2]}}}")
 
     def _note(self, name: str, steps: Steps) -> None:
@@ -275,5 +278,10 @@ class _Filler:
         if name in self._stand_ins or name not in self._chosen:
             self.filled.unsure.add(steps)
 
+    def _close(self, name: str, known: Sequence[str]) -> list[str]:
+        self._sought += 1
+        return close_names(name, known) if self._sought <= MAX_HINTS else []
+
     def _wrong(self, steps: Steps, what: str, remedy: str) -> None:
-        self.filled.mistakes.append(Mistake(steps, what, remedy))
+        if len(self.filled.mistakes) < MAX_MISTAKES:
+            self.filled.mistakes.append(Mistake(steps, what, remedy))

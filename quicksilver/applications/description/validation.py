@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from policies.config.validation import bounds, describe, model_at, shorten
-from quicksilver.applications.description.mistakes import Mistake, Steps
+from policies.errors import close_names
+from quicksilver.applications.description.mistakes import MAX_HINTS, MAX_MISTAKES, Mistake, Steps
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -53,14 +53,26 @@ def validate(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, 
     `data` is what JSON can hold.
     """
     try:
-        text = json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
-        return model.model_validate_json(text, strict=True), []
+        return _parsed(model, data), []
     except ValidationError as error:
         details = error.errors(include_url=False)
         details = [one for one in details if one["type"] != "too_short" or not one["input"]]  # wrong entries are none
-        found = [_mistake(model, data, detail, path) for detail in details]
+        several = enumerate(details[:MAX_MISTAKES])
+        found = [_mistake(model, data, detail, path, number < MAX_HINTS) for number, detail in several]
         meant = {(*one.path[:-1], one.key_meant) for one in found if one.key_meant}
         return None, [one for one in found if one.path not in meant or one.what != MISSING]
+
+
+def valid(model: type[M], data: object) -> M | None:
+    """Return `data` as a `model`, or None where `validate` names mistakes."""
+    try:
+        return _parsed(model, data)
+    except ValidationError:
+        return None
+
+
+def _parsed(model: type[M], data: object) -> M:
+    return model.model_validate_json(json.dumps(data, ensure_ascii=False).encode("utf-8", "replace"), strict=True)
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -74,7 +86,8 @@ def size_mb(text: object) -> int | None:
     return None if found is None else max(1, round(float(found[1]) * _MB[found[2].lower()]))
 
 
-def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: Steps) -> Mistake:
+def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: Steps, hint: bool) -> Mistake:
+    """Return what is wrong at one place. hint: whether close names are sought."""
     loc = tuple(step for step in detail["loc"] if step != "[key]")
     kind = detail["type"]
     here, union = _existing(data, loc, kind)
@@ -83,12 +96,12 @@ def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: S
         what = f"must be text, a number, true or false, got {_got(detail['input'])}"
         return Mistake(where, what, "write one of these")
     if kind == "extra_forbidden":
-        return _unknown_key(model_at(model, loc[:-1]), where, detail["input"])
+        return _unknown_key(model_at(model, loc[:-1]), where, detail["input"], hint)
     if kind == "missing":
         about = describe(model, loc, limits=False)
         remedy = f"add `{where[-1]}: {_EXAMPLES.get(where[-1], '...')}`"
         return Mistake(where, MISSING, f"{remedy}: {about}" if about else remedy)
-    what, remedy = _wrong_value(model, loc, detail)
+    what, remedy = _wrong_value(model, loc, detail, hint)
     return Mistake(where, what, remedy, on_key="[key]" in detail["loc"])
 
 
@@ -102,13 +115,13 @@ def _existing(data: object, loc: Steps, kind: str) -> tuple[Steps, bool]:
     return loc, False
 
 
-def _unknown_key(owner: type[BaseModel], where: Steps, value: object) -> Mistake:
+def _unknown_key(owner: type[BaseModel], where: Steps, value: object, hint: bool) -> Mistake:
     key, known = str(where[-1]), keys_of(owner)
     if key in ("memory", "mem") and "memory_mb" in known:
         mb = size_mb(value)
         remedy = f"write `memory_mb: {mb}`" if mb is not None else "write `memory_mb`, in MB"
         return Mistake(where, "unknown key", remedy, on_key=True, key_meant="memory_mb")
-    close = get_close_matches(key.lower(), known, n=1, cutoff=0.6)
+    close = close_names(key.lower(), known) if hint else []
     return Mistake(where, "unknown key", _choice(close, known), on_key=True, key_meant=close[0] if close else "")
 
 
@@ -117,16 +130,15 @@ def _choice(close: Sequence[str], known: Sequence[str]) -> str:
     return f"write {close[0]}" if close else f"choose one of {', '.join(known)}"
 
 
-def _wrong_value(model: type[BaseModel], loc: Steps, detail: ErrorDetails) -> tuple[str, str]:
+def _wrong_value(model: type[BaseModel], loc: Steps, detail: ErrorDetails, hint: bool) -> tuple[str, str]:
     kind, context, got = detail["type"], detail.get("ctx", {}), _got(detail["input"])
     if kind in _LIMITS:
         words, name = _LIMITS[kind]
         return f"must be {words} {context[name]:g}, got {got}", f"choose a value of the range {_range(model, loc)}"
     if kind in ("enum", "literal_error"):
         choices = [each.strip("'") for each in re.findall(r"'[^']*'|\d+", str(context["expected"]))]
-        return f"must be {' or '.join(choices)}, got {got}", _choice(
-            get_close_matches(str(detail["input"]), choices, n=1), choices
-        )
+        close = close_names(str(detail["input"]), choices) if hint else []
+        return f"must be {' or '.join(choices)}, got {got}", _choice(close, choices)
     if kind in _LENGTHS:
         what, remedy = _LENGTHS[kind]
         about = describe(model, loc, limits=False)
