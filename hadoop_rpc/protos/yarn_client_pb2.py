@@ -26,33 +26,49 @@ from hadoop_rpc.protos import rpc_pb2 as hadoop__rpc_dot_protos_dot_rpc__pb2
 from hadoop_rpc.protos import yarn_pb2 as hadoop__rpc_dot_protos_dot_yarn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hadoop_rpc/protos/yarn_client.proto\x12\x0bhadoop.yarn\x1a\x1bhadoop_rpc/protos/rpc.proto\x1a\x1chadoop_rpc/protos/yarn.proto\"\xa8\x05\n!ApplicationSubmissionContextProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x1d\n\x10\x61pplication_name\x18\x02 \x01(\t:\x03N/A\x12\x16\n\x05queue\x18\x03 \x01(\t:\x07\x64\x65\x66\x61ult\x12,\n\x08priority\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.PriorityProto\x12\x43\n\x11\x61m_container_spec\x18\x05 \x01(\x0b\x32(.hadoop.yarn.ContainerLaunchContextProto\x12)\n\x1b\x63\x61ncel_tokens_when_complete\x18\x06 \x01(\x08:\x04true\x12\x1b\n\x0cunmanaged_am\x18\x07 \x01(\x08:\x05\x66\x61lse\x12\x19\n\x0emaxAppAttempts\x18\x08 \x01(\x05:\x01\x30\x12,\n\x08resource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x1d\n\x0f\x61pplicationType\x18\n \x01(\t:\x04YARN\x12:\n+keep_containers_across_application_attempts\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x17\n\x0f\x61pplicationTags\x18\x0c \x03(\t\x12.\n\"attempt_failures_validity_interval\x18\r \x01(\x03:\x02-1\x12\x1d\n\x15node_label_expression\x18\x10 \x01(\t\x12L\n!application_scheduling_properties\x18\x13 \x03(\x0b\x32!.hadoop.yarn.StringStringMapProto\"\xb3\x06\n\x16\x41pplicationReportProto\x12\x36\n\rapplicationId\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x10\n\x08rpc_port\x18\x06 \x01(\x05\x12\x46\n\x16yarn_application_state\x18\x08 \x01(\x0e\x32&.hadoop.yarn.YarnApplicationStateProto\x12\x13\n\x0btrackingUrl\x18\t \x01(\t\x12\x18\n\x0b\x64iagnostics\x18\n \x01(\t:\x03N/A\x12\x11\n\tstartTime\x18\x0b \x01(\x03\x12\x12\n\nfinishTime\x18\x0c \x01(\x03\x12J\n\x18\x66inal_application_status\x18\r \x01(\x0e\x32(.hadoop.yarn.FinalApplicationStatusProto\x12\x1b\n\x13originalTrackingUrl\x18\x0f \x01(\t\x12K\n\x1b\x63urrentApplicationAttemptId\x18\x10 \x01(\x0b\x32&.hadoop.yarn.ApplicationAttemptIdProto\x12\x10\n\x08progress\x18\x11 \x01(\x02\x12\x17\n\x0f\x61pplicationType\x18\x12 \x01(\t\x12.\n\x0b\x61m_rm_token\x18\x13 \x01(\x0b\x32\x19.hadoop.common.TokenProto\x12\x17\n\x0f\x61pplicationTags\x18\x14 \x03(\t\x12$\n\x15unmanaged_application\x18\x16 \x01(\x08:\x05\x66\x61lse\x12,\n\x08priority\x18\x17 \x01(\x0b\x32\x1a.hadoop.yarn.PriorityProto\x12\x1e\n\x16\x61ppNodeLabelExpression\x18\x18 \x01(\t\x12\x1d\n\x15\x61mNodeLabelExpression\x18\x19 \x01(\t\x12\x12\n\nlaunchTime\x18\x1b \x01(\x03\x12\x12\n\nsubmitTime\x18\x1c \x01(\x03\x12\x13\n\x0brmClusterId\x18\x1d \x01(\t\"\x1f\n\x1dGetNewApplicationRequestProto\"\x90\x01\n\x1eGetNewApplicationResponseProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x35\n\x11maximumCapability\x18\x02 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\"w\n\x1dSubmitApplicationRequestProto\x12V\n\x1e\x61pplication_submission_context\x18\x01 \x01(\x0b\x32..hadoop.yarn.ApplicationSubmissionContextProto\" \n\x1eSubmitApplicationResponseProto\"[\n GetApplicationReportRequestProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\"d\n!GetApplicationReportResponseProto\x12?\n\x12\x61pplication_report\x18\x01 \x01(\x0b\x32#.hadoop.yarn.ApplicationReportProto\"k\n\x1bKillApplicationRequestProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x13\n\x0b\x64iagnostics\x18\x02 \x01(\t\"@\n\x1cKillApplicationResponseProto\x12 \n\x11is_kill_completed\x18\x01 \x01(\x08:\x05\x66\x61lse*\x84\x01\n\x19YarnApplicationStateProto\x12\x07\n\x03NEW\x10\x01\x12\x0e\n\nNEW_SAVING\x10\x02\x12\r\n\tSUBMITTED\x10\x03\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x04\x12\x0b\n\x07RUNNING\x10\x05\x12\x0c\n\x08\x46INISHED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\n\n\x06KILLED\x10\x08')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hadoop_rpc/protos/yarn_client.proto\x12\x0bhadoop.yarn\x1a\x1bhadoop_rpc/protos/rpc.proto\x1a\x1chadoop_rpc/protos/yarn.proto\"\xa8\x05\n!ApplicationSubmissionContextProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x1d\n\x10\x61pplication_name\x18\x02 \x01(\t:\x03N/A\x12\x16\n\x05queue\x18\x03 \x01(\t:\x07\x64\x65\x66\x61ult\x12,\n\x08priority\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.PriorityProto\x12\x43\n\x11\x61m_container_spec\x18\x05 \x01(\x0b\x32(.hadoop.yarn.ContainerLaunchContextProto\x12)\n\x1b\x63\x61ncel_tokens_when_complete\x18\x06 \x01(\x08:\x04true\x12\x1b\n\x0cunmanaged_am\x18\x07 \x01(\x08:\x05\x66\x61lse\x12\x19\n\x0emaxAppAttempts\x18\x08 \x01(\x05:\x01\x30\x12,\n\x08resource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x1d\n\x0f\x61pplicationType\x18\n \x01(\t:\x04YARN\x12:\n+keep_containers_across_application_attempts\x18\x0b \x01(\x08:\x05\x66\x61lse\x12\x17\n\x0f\x61pplicationTags\x18\x0c \x03(\t\x12.\n\"attempt_failures_validity_interval\x18\r \x01(\x03:\x02-1\x12\x1d\n\x15node_label_expression\x18\x10 \x01(\t\x12L\n!application_scheduling_properties\x18\x13 \x03(\x0b\x32!.hadoop.yarn.StringStringMapProto\"\xb3\x06\n\x16\x41pplicationReportProto\x12\x36\n\rapplicationId\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x0c\n\x04user\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x0c\n\x04host\x18\x05 \x01(\t\x12\x10\n\x08rpc_port\x18\x06 \x01(\x05\x12\x46\n\x16yarn_application_state\x18\x08 \x01(\x0e\x32&.hadoop.yarn.YarnApplicationStateProto\x12\x13\n\x0btrackingUrl\x18\t \x01(\t\x12\x18\n\x0b\x64iagnostics\x18\n \x01(\t:\x03N/A\x12\x11\n\tstartTime\x18\x0b \x01(\x03\x12\x12\n\nfinishTime\x18\x0c \x01(\x03\x12J\n\x18\x66inal_application_status\x18\r \x01(\x0e\x32(.hadoop.yarn.FinalApplicationStatusProto\x12\x1b\n\x13originalTrackingUrl\x18\x0f \x01(\t\x12K\n\x1b\x63urrentApplicationAttemptId\x18\x10 \x01(\x0b\x32&.hadoop.yarn.ApplicationAttemptIdProto\x12\x10\n\x08progress\x18\x11 \x01(\x02\x12\x17\n\x0f\x61pplicationType\x18\x12 \x01(\t\x12.\n\x0b\x61m_rm_token\x18\x13 \x01(\x0b\x32\x19.hadoop.common.TokenProto\x12\x17\n\x0f\x61pplicationTags\x18\x14 \x03(\t\x12$\n\x15unmanaged_application\x18\x16 \x01(\x08:\x05\x66\x61lse\x12,\n\x08priority\x18\x17 \x01(\x0b\x32\x1a.hadoop.yarn.PriorityProto\x12\x1e\n\x16\x61ppNodeLabelExpression\x18\x18 \x01(\t\x12\x1d\n\x15\x61mNodeLabelExpression\x18\x19 \x01(\t\x12\x12\n\nlaunchTime\x18\x1b \x01(\x03\x12\x12\n\nsubmitTime\x18\x1c \x01(\x03\x12\x13\n\x0brmClusterId\x18\x1d \x01(\t\"\x9f\x01\n\x1d\x41pplicationAttemptReportProto\x12\x46\n\x16\x61pplication_attempt_id\x18\x01 \x01(\x0b\x32&.hadoop.yarn.ApplicationAttemptIdProto\x12\x36\n\x0f\x61m_container_id\x18\x07 \x01(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\"v\n\x14\x43ontainerReportProto\x12\x33\n\x0c\x63ontainer_id\x18\x01 \x01(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\x12)\n\x07node_id\x18\x03 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\"\x1f\n\x1dGetNewApplicationRequestProto\"\x90\x01\n\x1eGetNewApplicationResponseProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x35\n\x11maximumCapability\x18\x02 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\"w\n\x1dSubmitApplicationRequestProto\x12V\n\x1e\x61pplication_submission_context\x18\x01 \x01(\x0b\x32..hadoop.yarn.ApplicationSubmissionContextProto\" \n\x1eSubmitApplicationResponseProto\"[\n GetApplicationReportRequestProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\"d\n!GetApplicationReportResponseProto\x12?\n\x12\x61pplication_report\x18\x01 \x01(\x0b\x32#.hadoop.yarn.ApplicationReportProto\"k\n\x1bKillApplicationRequestProto\x12\x37\n\x0e\x61pplication_id\x18\x01 \x01(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x13\n\x0b\x64iagnostics\x18\x02 \x01(\t\"@\n\x1cKillApplicationResponseProto\x12 \n\x11is_kill_completed\x18\x01 \x01(\x08:\x05\x66\x61lse\"q\n\'GetApplicationAttemptReportRequestProto\x12\x46\n\x16\x61pplication_attempt_id\x18\x01 \x01(\x0b\x32&.hadoop.yarn.ApplicationAttemptIdProto\"z\n(GetApplicationAttemptReportResponseProto\x12N\n\x1a\x61pplication_attempt_report\x18\x01 \x01(\x0b\x32*.hadoop.yarn.ApplicationAttemptReportProto\"U\n\x1eGetContainerReportRequestProto\x12\x33\n\x0c\x63ontainer_id\x18\x01 \x01(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\"^\n\x1fGetContainerReportResponseProto\x12;\n\x10\x63ontainer_report\x18\x01 \x01(\x0b\x32!.hadoop.yarn.ContainerReportProto\"\x1d\n\x1bGetClusterNodesRequestProto\"Q\n\x1cGetClusterNodesResponseProto\x12\x31\n\x0bnodeReports\x18\x01 \x03(\x0b\x32\x1c.hadoop.yarn.NodeReportProto*\x84\x01\n\x19YarnApplicationStateProto\x12\x07\n\x03NEW\x10\x01\x12\x0e\n\nNEW_SAVING\x10\x02\x12\r\n\tSUBMITTED\x10\x03\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x04\x12\x0b\n\x07RUNNING\x10\x05\x12\x0c\n\x08\x46INISHED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\n\n\x06KILLED\x10\x08')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hadoop_rpc.protos.yarn_client_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_YARNAPPLICATIONSTATEPROTO']._serialized_start=2322
-  _globals['_YARNAPPLICATIONSTATEPROTO']._serialized_end=2454
+  _globals['_YARNAPPLICATIONSTATEPROTO']._serialized_start=3140
+  _globals['_YARNAPPLICATIONSTATEPROTO']._serialized_end=3272
   _globals['_APPLICATIONSUBMISSIONCONTEXTPROTO']._serialized_start=112
   _globals['_APPLICATIONSUBMISSIONCONTEXTPROTO']._serialized_end=792
   _globals['_APPLICATIONREPORTPROTO']._serialized_start=795
   _globals['_APPLICATIONREPORTPROTO']._serialized_end=1614
-  _globals['_GETNEWAPPLICATIONREQUESTPROTO']._serialized_start=1616
-  _globals['_GETNEWAPPLICATIONREQUESTPROTO']._serialized_end=1647
-  _globals['_GETNEWAPPLICATIONRESPONSEPROTO']._serialized_start=1650
-  _globals['_GETNEWAPPLICATIONRESPONSEPROTO']._serialized_end=1794
-  _globals['_SUBMITAPPLICATIONREQUESTPROTO']._serialized_start=1796
-  _globals['_SUBMITAPPLICATIONREQUESTPROTO']._serialized_end=1915
-  _globals['_SUBMITAPPLICATIONRESPONSEPROTO']._serialized_start=1917
-  _globals['_SUBMITAPPLICATIONRESPONSEPROTO']._serialized_end=1949
-  _globals['_GETAPPLICATIONREPORTREQUESTPROTO']._serialized_start=1951
-  _globals['_GETAPPLICATIONREPORTREQUESTPROTO']._serialized_end=2042
-  _globals['_GETAPPLICATIONREPORTRESPONSEPROTO']._serialized_start=2044
-  _globals['_GETAPPLICATIONREPORTRESPONSEPROTO']._serialized_end=2144
-  _globals['_KILLAPPLICATIONREQUESTPROTO']._serialized_start=2146
-  _globals['_KILLAPPLICATIONREQUESTPROTO']._serialized_end=2253
-  _globals['_KILLAPPLICATIONRESPONSEPROTO']._serialized_start=2255
-  _globals['_KILLAPPLICATIONRESPONSEPROTO']._serialized_end=2319
+  _globals['_APPLICATIONATTEMPTREPORTPROTO']._serialized_start=1617
+  _globals['_APPLICATIONATTEMPTREPORTPROTO']._serialized_end=1776
+  _globals['_CONTAINERREPORTPROTO']._serialized_start=1778
+  _globals['_CONTAINERREPORTPROTO']._serialized_end=1896
+  _globals['_GETNEWAPPLICATIONREQUESTPROTO']._serialized_start=1898
+  _globals['_GETNEWAPPLICATIONREQUESTPROTO']._serialized_end=1929
+  _globals['_GETNEWAPPLICATIONRESPONSEPROTO']._serialized_start=1932
+  _globals['_GETNEWAPPLICATIONRESPONSEPROTO']._serialized_end=2076
+  _globals['_SUBMITAPPLICATIONREQUESTPROTO']._serialized_start=2078
+  _globals['_SUBMITAPPLICATIONREQUESTPROTO']._serialized_end=2197
+  _globals['_SUBMITAPPLICATIONRESPONSEPROTO']._serialized_start=2199
+  _globals['_SUBMITAPPLICATIONRESPONSEPROTO']._serialized_end=2231
+  _globals['_GETAPPLICATIONREPORTREQUESTPROTO']._serialized_start=2233
+  _globals['_GETAPPLICATIONREPORTREQUESTPROTO']._serialized_end=2324
+  _globals['_GETAPPLICATIONREPORTRESPONSEPROTO']._serialized_start=2326
+  _globals['_GETAPPLICATIONREPORTRESPONSEPROTO']._serialized_end=2426
+  _globals['_KILLAPPLICATIONREQUESTPROTO']._serialized_start=2428
+  _globals['_KILLAPPLICATIONREQUESTPROTO']._serialized_end=2535
+  _globals['_KILLAPPLICATIONRESPONSEPROTO']._serialized_start=2537
+  _globals['_KILLAPPLICATIONRESPONSEPROTO']._serialized_end=2601
+  _globals['_GETAPPLICATIONATTEMPTREPORTREQUESTPROTO']._serialized_start=2603
+  _globals['_GETAPPLICATIONATTEMPTREPORTREQUESTPROTO']._serialized_end=2716
+  _globals['_GETAPPLICATIONATTEMPTREPORTRESPONSEPROTO']._serialized_start=2718
+  _globals['_GETAPPLICATIONATTEMPTREPORTRESPONSEPROTO']._serialized_end=2840
+  _globals['_GETCONTAINERREPORTREQUESTPROTO']._serialized_start=2842
+  _globals['_GETCONTAINERREPORTREQUESTPROTO']._serialized_end=2927
+  _globals['_GETCONTAINERREPORTRESPONSEPROTO']._serialized_start=2929
+  _globals['_GETCONTAINERREPORTRESPONSEPROTO']._serialized_end=3023
+  _globals['_GETCLUSTERNODESREQUESTPROTO']._serialized_start=3025
+  _globals['_GETCLUSTERNODESREQUESTPROTO']._serialized_end=3054
+  _globals['_GETCLUSTERNODESRESPONSEPROTO']._serialized_start=3056
+  _globals['_GETCLUSTERNODESRESPONSEPROTO']._serialized_end=3137
 # @@protoc_insertion_point(module_scope)

@@ -214,6 +214,54 @@ class ApplicationReportProto(_message.Message):
 Global___ApplicationReportProto: _TypeAlias = ApplicationReportProto  # noqa: Y015
 
 @_typing.final
+class ApplicationAttemptReportProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    AM_CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def application_attempt_id(self) -> _yarn_pb2.ApplicationAttemptIdProto: ...
+    @_builtins.property
+    def am_container_id(self) -> _yarn_pb2.ContainerIdProto: ...
+    def __init__(
+        self,
+        *,
+        application_attempt_id: _yarn_pb2.ApplicationAttemptIdProto | None = ...,
+        am_container_id: _yarn_pb2.ContainerIdProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["am_container_id", b"am_container_id", "application_attempt_id", b"application_attempt_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["am_container_id", b"am_container_id", "application_attempt_id", b"application_attempt_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplicationAttemptReportProto: _TypeAlias = ApplicationAttemptReportProto  # noqa: Y015
+
+@_typing.final
+class ContainerReportProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    NODE_ID_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_id(self) -> _yarn_pb2.ContainerIdProto: ...
+    @_builtins.property
+    def node_id(self) -> _yarn_pb2.NodeIdProto: ...
+    def __init__(
+        self,
+        *,
+        container_id: _yarn_pb2.ContainerIdProto | None = ...,
+        node_id: _yarn_pb2.NodeIdProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id", "node_id", b"node_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id", "node_id", b"node_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerReportProto: _TypeAlias = ContainerReportProto  # noqa: Y015
+
+@_typing.final
 class GetNewApplicationRequestProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -368,3 +416,118 @@ class KillApplicationResponseProto(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___KillApplicationResponseProto: _TypeAlias = KillApplicationResponseProto  # noqa: Y015
+
+@_typing.final
+class GetApplicationAttemptReportRequestProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ATTEMPT_ID_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def application_attempt_id(self) -> _yarn_pb2.ApplicationAttemptIdProto: ...
+    def __init__(
+        self,
+        *,
+        application_attempt_id: _yarn_pb2.ApplicationAttemptIdProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["application_attempt_id", b"application_attempt_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_attempt_id", b"application_attempt_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetApplicationAttemptReportRequestProto: _TypeAlias = GetApplicationAttemptReportRequestProto  # noqa: Y015
+
+@_typing.final
+class GetApplicationAttemptReportResponseProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    APPLICATION_ATTEMPT_REPORT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def application_attempt_report(self) -> Global___ApplicationAttemptReportProto: ...
+    def __init__(
+        self,
+        *,
+        application_attempt_report: Global___ApplicationAttemptReportProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["application_attempt_report", b"application_attempt_report"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_attempt_report", b"application_attempt_report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetApplicationAttemptReportResponseProto: _TypeAlias = GetApplicationAttemptReportResponseProto  # noqa: Y015
+
+@_typing.final
+class GetContainerReportRequestProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_id(self) -> _yarn_pb2.ContainerIdProto: ...
+    def __init__(
+        self,
+        *,
+        container_id: _yarn_pb2.ContainerIdProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_id", b"container_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContainerReportRequestProto: _TypeAlias = GetContainerReportRequestProto  # noqa: Y015
+
+@_typing.final
+class GetContainerReportResponseProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_REPORT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def container_report(self) -> Global___ContainerReportProto: ...
+    def __init__(
+        self,
+        *,
+        container_report: Global___ContainerReportProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["container_report", b"container_report"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_report", b"container_report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetContainerReportResponseProto: _TypeAlias = GetContainerReportResponseProto  # noqa: Y015
+
+@_typing.final
+class GetClusterNodesRequestProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetClusterNodesRequestProto: _TypeAlias = GetClusterNodesRequestProto  # noqa: Y015
+
+@_typing.final
+class GetClusterNodesResponseProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODEREPORTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def nodeReports(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.NodeReportProto]: ...
+    def __init__(
+        self,
+        *,
+        nodeReports: _abc.Iterable[_yarn_pb2.NodeReportProto] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodeReports", b"nodeReports"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetClusterNodesResponseProto: _TypeAlias = GetClusterNodesResponseProto  # noqa: Y015

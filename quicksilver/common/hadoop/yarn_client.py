@@ -204,6 +204,26 @@ class RmClient(RpcClient):
         answer = await self.call("getApplicationReport", request, client_pb2.GetApplicationReportResponseProto)
         return answer.application_report
 
+    async def attempt_report(
+        self, attempt: yarn_pb2.ApplicationAttemptIdProto
+    ) -> client_pb2.ApplicationAttemptReportProto:
+        """Return the RM's report of an attempt; it names the container of the master."""
+        request = client_pb2.GetApplicationAttemptReportRequestProto(application_attempt_id=attempt)
+        answer = client_pb2.GetApplicationAttemptReportResponseProto
+        return (await self.call("getApplicationAttemptReport", request, answer)).application_attempt_report
+
+    async def container_report(self, container: yarn_pb2.ContainerIdProto) -> client_pb2.ContainerReportProto:
+        """Return the RM's report of a container that runs; it names the node."""
+        request = client_pb2.GetContainerReportRequestProto(container_id=container)
+        answer = client_pb2.GetContainerReportResponseProto
+        return (await self.call("getContainerReport", request, answer)).container_report
+
+    async def nodes(self) -> list[yarn_pb2.NodeReportProto]:
+        """Return the RM's reports of all nodes."""
+        request = client_pb2.GetClusterNodesRequestProto()
+        answer = await self.call("getClusterNodes", request, client_pb2.GetClusterNodesResponseProto)
+        return list(answer.nodeReports)
+
     async def am_rm_token(self, app_id: yarn_pb2.ApplicationIdProto, *, timeout_s: float = 30.0) -> TokenProto:
         """Wait until the application is accepted; return the token that its master logs in with.
 
