@@ -83,10 +83,10 @@ class Asker:
 
     def _get(self, url: str, params: Mapping[str, str], ours: bool) -> requests.Response:
         shown = self.credentials if ours else None
-        with rest_session(1, shown) as session:
+        with rest_session(1, shown, redirects=True) as session:
             session.auth = None if ours else self.auth
             headers = shown.headers(url) if shown else {}
-            return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S, allow_redirects=shown is None)
+            return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S)
 
     def miss(self, what: str, url: str, error: Exception) -> None:
         """Record that something could not be checked."""

@@ -65,7 +65,13 @@ class YarnRest:
         """`base_url` is that of its web server, e.g. http://rmhost:8088; `keytab`: who logs in there."""
         self._base_url = base_url.rstrip("/")
         login = AsyncLogin(keytab) if keytab else None
-        self._client = AsyncRestClient(timeout_s=timeout_s, remedy=_REMEDY, login=login, max_answer=MAX_ANSWER)
+        self._client = AsyncRestClient(
+            timeout_s=timeout_s,
+            remedy=_REMEDY,
+            login=login,
+            max_answer=MAX_ANSWER,
+            redirects=True,  # a standby sends its callers to the active ResourceManager
+        )
 
     async def nodes(self) -> list[YarnNode]:
         """Return all nodes that the ResourceManager lists, lost and decommissioned ones left out by Hadoop itself."""

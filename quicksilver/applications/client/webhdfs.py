@@ -121,7 +121,7 @@ class WebHdfs:
 
     def _sent(self, method: str, url: str, **arguments: Any) -> requests.Response:
         try:
-            return self._session.request(method, url, timeout=_TIMEOUT_S, allow_redirects=False, **arguments)
+            return self._session.request(method, url, timeout=_TIMEOUT_S, **arguments)
         except LoginFailedError as error:
             raise HdfsError(str(error), place=url.partition("?")[0], remedy=TICKETS) from error
         except requests.RequestException as error:

@@ -30,6 +30,8 @@ from quicksilver.common.kerberos.gssapi import KerberosError
 
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of an answer's body that are read where the caller sets no other limit; no daemon of ours sends more."""
+GET_TOTAL_S: Final = 120.0
+"""How long a whole GET may take where the caller sets no other limit: a server may send a byte every few seconds."""
 _KEEP_S: Final = 50.0
 """An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a closed one."""
 _MAX_KNOWN: Final = 10_000
@@ -50,13 +52,17 @@ class AsyncRestClient:
         credentials: Credentials | None = None,
         login: AsyncLogin | None = None,
         max_answer: int = MAX_ANSWER,
+        get_total_s: float = GET_TOTAL_S,
+        redirects: bool = False,
     ) -> None:
         """`remedy` is part of the error when a server cannot be reached; `login` answers servers that want SPNEGO.
 
-        `timeout_s` bounds a whole POST with waiting and dialing, and of a GET each wait for its next bytes. Redirects
-        are followed only by a GET without credentials, which would go elsewhere otherwise.
+        `timeout_s` bounds a whole POST with waiting and dialing, and of a GET each wait for its next bytes. A redirect
+        is refused: a server could send its caller to any other. redirects: whether a GET without credentials follows
+        one, for servers of the cluster itself.
         """
-        self.timeout_s = timeout_s
+        self.timeout_s, self._get_total_s = timeout_s, get_total_s
+        self._redirects = redirects and credentials is None
         self._remedy, self._credentials, self._login, self._max_answer = remedy, credentials, login, max_answer
         self._session: aiohttp.ClientSession | None = None
         self._looked_up: set[str] = set()
@@ -70,10 +76,11 @@ class AsyncRestClient:
         target = _target(url).update_query(params or {})
         waits = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s, sock_read=self.timeout_s)
         try:
-            headers = await self._headers(url)
-            response, body = await self._send("GET", target, headers, timeout=waits)
-            if self._login is not None and response.status == 401:
-                response, body = await self._logged_in(self._login, response, body, headers, waits)
+            async with asyncio.timeout(self._get_total_s):
+                headers = await self._headers(url)
+                response, body = await self._send("GET", target, headers, timeout=waits)
+                if self._login is not None and response.status == 401:
+                    response, body = await self._logged_in(self._login, response, body, headers, waits)
         except (TimeoutError, OSError, aiohttp.ClientError, KerberosError) as error:
             raise self._unreachable(error, url) from error
         return self._checked(response, body, url)
@@ -83,16 +90,20 @@ class AsyncRestClient:
 
         Raises UnreachableError, RefusedError, or SettingsError for what may not be sent.
         """
+        return json_of(*await self.send_bytes("POST", url, body), url)
+
+    async def send_bytes(
+        self, method: str, url: str, body: BaseModel, more: Mapping[str, str] | None = None
+    ) -> tuple[bytes, str]:
+        """Send `body` as JSON, with `more` headers; return the answer's body and type. Raises as `post`."""
         target = _target(url)
         try:
             async with asyncio.timeout(self.timeout_s):
-                headers = await self._headers(url)
-                response, answer = await self._send(
-                    "POST", target, headers | _JSON, data=body.model_dump_json().encode()
-                )
+                headers = await self._headers(url) | _JSON | dict(more or {})
+                response, answer = await self._send(method, target, headers, data=body.model_dump_json().encode())
         except (TimeoutError, OSError, aiohttp.ClientError) as error:
             raise self._unreachable(error, url) from error
-        return json_of(*self._checked(response, answer, url), url)
+        return self._checked(response, answer, url)
 
     async def close(self) -> None:
         """Close the kept connections; without a login, a call after it dials anew."""
@@ -105,7 +116,7 @@ class AsyncRestClient:
     async def _send(self, method: str, url: URL, headers: Mapping[str, str], **arguments: Any) -> _Answer:
         if self._session is None:
             self._session = self._open()
-        follow = method == "GET" and self._credentials is None
+        follow = method == "GET" and self._redirects
         async with self._session.request(method, url, headers=headers, allow_redirects=follow, **arguments) as answer:
             body = bytearray()
             async for part in answer.content.iter_any():

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import requests
 from pydantic import BaseModel
 from requests.auth import AuthBase
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from quicksilver.common.http.rest_errors import KERBEROS_HINT, RefusedError, UnreachableError, refused, tls_reason
 from quicksilver.common.http.security import Credentials
+
+SESSION_ANSWER_BYTES: Final = 96 << 20
+"""Bytes of an answer's body that a session reads; the end of a log has 64 MiB at most."""
+SESSION_READ_S: Final = 300.0
+"""How long a session reads one body, however often bytes of it come."""
+_PART: Final = 1 << 16
 
 
 class RestClient:
@@ -29,7 +37,7 @@ class RestClient:
     ) -> None:
         """`remedy` is part of the error when `base_url` does not answer; `pool` bounds the connections; `auth` logs in.
 
-        With credentials, redirects are refused: they would carry them elsewhere.
+        Redirects are refused: they would lead elsewhere.
         """
         self.base_url, self.timeout_s, self.remedy = base_url.rstrip("/"), timeout_s, remedy
         self._credentials = credentials
@@ -82,9 +90,7 @@ class RestClient:
     ) -> requests.Response:
         shown = self._credentials
         headers = (headers or {}) | (shown.headers(url) if shown else {})
-        return self._session.request(
-            method, url, timeout=self.timeout_s, headers=headers, allow_redirects=shown is None, **arguments
-        )
+        return self._session.request(method, url, timeout=self.timeout_s, headers=headers, **arguments)
 
 
 class _Adapter(requests.adapters.HTTPAdapter):
@@ -101,9 +107,50 @@ class _Adapter(requests.adapters.HTTPAdapter):
         super().init_poolmanager(*arguments, **options)
 
 
-def rest_session(pool: int = 4, credentials: Credentials | None = None) -> requests.Session:
-    """Return a session with kept connections, bounded by `pool`, that ignores proxies of the environment."""
-    session = requests.Session()
+class _Session(requests.Session):
+    """A session that believes its servers little: no redirects, unless it may; bounds on bodies."""
+
+    def __init__(self, redirects: bool) -> None:
+        super().__init__()
+        self._redirects = redirects
+
+    def send(self, request: requests.PreparedRequest, **arguments: Any) -> requests.Response:
+        """Send a request; read the body unless the caller streams it. Raises requests.RequestException."""
+        streams = bool(arguments.get("stream"))
+        follow = self._redirects and bool(arguments.get("allow_redirects", True))
+        response = super().send(request, **{**arguments, "stream": True, "allow_redirects": follow})
+        if not streams:
+            try:
+                response._content = _body(response)
+            except BaseException:
+                response.close()
+                raise
+        return response
+
+
+def _body(response: requests.Response) -> bytes:
+    """Return a whole body, within bounds. Raises requests.RequestException."""
+    deadline_s, body = time.monotonic() + SESSION_READ_S, bytearray()
+    try:
+        while part := response.raw.read1(_PART, decode_content=True):
+            body += part
+            if len(body) > SESSION_ANSWER_BYTES:
+                raise requests.ConnectionError(f"the answer has more than {SESSION_ANSWER_BYTES} bytes")
+            if time.monotonic() > deadline_s:
+                raise requests.ReadTimeout(f"the answer is not there after {SESSION_READ_S:g} s")
+    except ReadTimeoutError as error:
+        raise requests.ReadTimeout(error) from error
+    except HTTPError as error:
+        raise requests.ConnectionError(error) from error
+    return bytes(body)
+
+
+def rest_session(pool: int = 4, credentials: Credentials | None = None, *, redirects: bool = False) -> requests.Session:
+    """Return a session with kept connections, bounded by `pool`, that ignores proxies of the environment.
+
+    redirects: whether it follows them, for servers of the cluster itself and without credentials.
+    """
+    session = _Session(redirects and credentials is None)
     session.trust_env = False
     session.headers["Accept"] = "application/json"
     adapter = _Adapter(pool, credentials.context if credentials else None)

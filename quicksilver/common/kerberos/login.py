@@ -64,8 +64,7 @@ class Negotiate(AuthBase):
             handshake.close()
 
     def _again(self, response: requests.Response, token: bytes) -> requests.PreparedRequest:
-        """Return the refused request once more, with a token; the connection is free for it."""
-        _ = response.content
+        """Return the refused request once more, with a token; the refusal's body is not read, however long it is."""
         response.close()
         again = response.request.copy()
         jar = again._cookies  # type: ignore[attr-defined]

@@ -282,15 +282,18 @@ def test_a_get_that_fails_says_why(answer: bytes | None, error: type[Exception],
     run(play)
 
 
-def test_only_a_get_without_credentials_follows_a_redirect() -> None:
+def test_a_redirect_is_followed_only_where_it_may_be_and_without_credentials() -> None:
     async def play() -> None:
         async with serving(FOUND) as there:
             to = f"{there.url}/there".encode()
             moved = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % to
             async with serving(moved, moved) as server:
-                assert await got(server) == {"a": 1}
+                assert await got(server, redirects=True) == {"a": 1}
                 with pytest.raises(RefusedError, match="307"):
-                    await got(server, credentials=Credentials(lambda: "secret"))
+                    await got(server, redirects=True, credentials=Credentials(lambda: "secret"))
+            async with serving(moved) as server:
+                with pytest.raises(RefusedError, match="307"):
+                    await got(server)
             assert len(there.requests) == 1
 
     run(play)

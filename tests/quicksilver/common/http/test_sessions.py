@@ -1,0 +1,49 @@
+"""Sessions of commands: no redirect is followed, no body is read without bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import requests
+
+from quicksilver.common.http import rest_client
+from quicksilver.common.http.rest_client import RestClient, rest_session
+from quicksilver.common.http.rest_errors import RefusedError
+from tests.quicksilver.applications.client.sites import Answer, server
+
+
+def test_a_redirect_is_followed_only_where_it_may_be() -> None:
+    asked: list[str] = []
+
+    def inner(method: str, path: str, body: bytes, headers: Mapping[str, str]) -> Answer:
+        asked.append(path)
+        return 200, {}, b"[]"
+
+    with server(inner) as there, server(lambda *_: (302, {"Location": f"{there}/x"}, b"{}")) as here:
+        client = RestClient(here)
+        with pytest.raises(RefusedError) as refused:
+            client.get("/a")
+        client.close()
+        assert refused.value.status == 302
+        with rest_session() as session:
+            for method in ("GET", "PUT", "POST", "DELETE"):
+                assert session.request(method, here, timeout=20).status_code == 302
+            assert session.get(here, timeout=20, allow_redirects=True).status_code == 302
+        assert asked == []
+        with rest_session(redirects=True) as session:
+            assert session.get(here, timeout=20).json() == []
+        assert asked == ["/x"]
+
+
+def test_a_body_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest_client, "SESSION_ANSWER_BYTES", 100_000)
+    sizes = [100_000, 100_001]
+    with server(lambda *_: (200, {}, b"x" * sizes.pop(0))) as url, rest_session() as session:
+        assert len(session.get(url, timeout=20).content) == 100_000
+        with pytest.raises(requests.ConnectionError, match="more than 100000 bytes"):
+            session.get(url, timeout=20)
+    monkeypatch.setattr(rest_client, "SESSION_READ_S", -1.0)
+    late = pytest.raises(requests.ReadTimeout, match="is not there after")
+    with server(lambda *_: (200, {}, b"x")) as url, rest_session() as session, late:
+        session.get(url, timeout=20)
