@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
 import click
 
@@ -13,9 +14,10 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from quicksilver.applications.client.ends import clean, leave, say
 from quicksilver.applications.client.errors import ClientError, NotRunningError
 from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.master_places import MasterPlaces, MisplacedMasterError
 from quicksilver.applications.client.options import app_argument, json_option, on_cluster
 from quicksilver.applications.client.records import Record, Records
-from quicksilver.applications.client.rm import END_STATES, id_of
+from quicksilver.applications.client.rm import END_STATES, Rm, id_of
 from quicksilver.applications.client.session import Session
 from quicksilver.applications.client.submit_commands import watched
 from quicksilver.applications.client.tables import print_services
@@ -33,8 +35,7 @@ _KILL_S: Final = 20.0
 @on_cluster
 def services(session: Session, application_id: str, as_json: bool) -> None:
     """Show the services of a described application and their instances: states, nodes, links. It asks the master."""
-    with MasterApi(_master_url(session, application_id)) as api:
-        answer = api.application()
+    answer = asyncio.run(_asked(session, application_id, "", lambda api: api.application()))
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -50,8 +51,7 @@ def services(session: Session, application_id: str, as_json: bool) -> None:
 def scale(session: Session, application_id: str, service: str, count: int, as_json: bool) -> None:
     """Let SERVICE have COUNT elastic instances at most, beside its core; those beyond are ended."""
     record = Records().required(application_id)
-    with MasterApi(_master_url(session, application_id), record.key) as api:
-        answer = api.scale(service, count)
+    answer = asyncio.run(_asked(session, application_id, record.key, lambda api: api.scale(service, count)))
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -80,7 +80,7 @@ async def _kill(session: Session, application_id: str, record: Record | None, re
             return f"has ended already: it {end_of(report).status}"
         why = "it was not submitted from here" if record is None else ""
         if record is not None:
-            why = await asyncio.to_thread(_stop, report.originalTrackingUrl, record.key, reason)
+            why = await _stop(rm, report, record, reason)
         deadline = time.monotonic() + _KILL_S
         while not why:
             report = await rm.report(app_id)
@@ -95,15 +95,16 @@ async def _kill(session: Session, application_id: str, record: Record | None, re
         return f"was killed by the ResourceManager ({why})"
 
 
-def _stop(url: str, key: str, reason: str) -> str:
+async def _stop(rm: Rm, report: client_pb2.ApplicationReportProto, record: Record, reason: str) -> str:
     """Ask a master to end its application; return why it does not, or ""."""
-    if not url.startswith("http"):
-        return "its master was not running yet"
-    with MasterApi(url, key) as api:
-        try:
-            api.stop("killed", reason)
-        except (NotRunningError, RefusedError) as error:
-            return f"its master did not: {error.what}"
+    try:
+        url = await MasterPlaces().url_of(rm, report)
+        if not url:
+            return "its master was not running yet"
+        async with MasterApi(url, record.application_id, record.key) as api:
+            await api.stop("killed", reason)
+    except (NotRunningError, MisplacedMasterError, RefusedError) as error:
+        return f"its master did not: {error.what}"
     return ""
 
 
@@ -165,19 +166,19 @@ async def _ended(session: Session, records: Records) -> list[Record]:
     return found
 
 
-def _master_url(session: Session, application_id: str) -> str:
-    """Return the address of an application's master. Raises NotRunningError when it has none."""
-
-    async def ask() -> client_pb2.ApplicationReportProto:
-        async with await asyncio.to_thread(session.rm) as rm:
-            return await rm.report(id_of(application_id))
-
-    report = asyncio.run(ask())
-    state = client_pb2.YarnApplicationStateProto.Name(report.yarn_application_state)
-    if state != "RUNNING" or not report.originalTrackingUrl.startswith("http"):
-        over = report.yarn_application_state in END_STATES
-        remedy = (
-            f"its logs: `quicksilver app logs {application_id}`" if over else "wait: `quicksilver app wait --ready`"
-        )
-        raise NotRunningError(f"it has no master to ask: its state is {state}", place=application_id, remedy=remedy)
-    return report.originalTrackingUrl
+async def _asked(
+    session: Session, application_id: str, key: str, do: Callable[[MasterApi], Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Return what a master answers. Raises NotRunningError when there is none, MisplacedMasterError, RefusedError."""
+    async with await asyncio.to_thread(session.rm) as rm:
+        report = await rm.report(id_of(application_id))
+        url = await MasterPlaces().url_of(rm, report)
+        if not url:
+            over = report.yarn_application_state in END_STATES
+            remedy = (
+                f"its logs: `quicksilver app logs {application_id}`" if over else "wait: `quicksilver app wait --ready`"
+            )
+            state = client_pb2.YarnApplicationStateProto.Name(report.yarn_application_state)
+            raise NotRunningError(f"it has no master to ask: its state is {state}", place=application_id, remedy=remedy)
+        async with MasterApi(url, application_id, key) as api:
+            return await do(api)

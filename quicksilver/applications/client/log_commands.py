@@ -6,14 +6,15 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from quicksilver.applications.client.errors import ClientError
-from quicksilver.applications.client.logs import FILES, MASTER, Logs, Source, sources_of
+from quicksilver.applications.client.logs import FILES, MASTER, Logs, Source, node_scheme, sources_of
 from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.master_places import MasterPlaces
 from quicksilver.applications.client.options import app_argument, on_cluster
 from quicksilver.applications.client.records import Records
 from quicksilver.applications.client.rm import END_STATES, id_of
@@ -23,7 +24,6 @@ from quicksilver.common.command_line.groups import Command
 _LAST_BYTES: Final = 1 << 20
 _MOST_BYTES: Final = 64 << 20
 _POLL_S: Final = 1.0
-_RUNNING: Final = client_pb2.RUNNING
 
 
 @click.command("logs", cls=Command)
@@ -156,16 +156,27 @@ def _running(
 ) -> list[Source]:
     if service == MASTER:
         return reader.masters(application_id)[-1:]
-    url = report.originalTrackingUrl
-    if report.yarn_application_state != _RUNNING or not url.startswith("http"):
+    found = asyncio.run(_asked(session, application_id, report))
+    if found is None:
         return []
-    with MasterApi(url) as api:
-        application = api.application()
+    application, addresses = found
     names = [each["name"] for each in application["services"]]
     if service is not None and service not in names:
         known = ", ".join((*names, MASTER))
         raise ClientError(f"it has no service {service}", place=application_id, remedy=f"name one of {known}")
-    return sources_of(application)
+    return sources_of(application, addresses, node_scheme(session.site))
+
+
+async def _asked(
+    session: Session, application_id: str, report: client_pb2.ApplicationReportProto
+) -> tuple[dict[str, Any], frozenset[str]] | None:
+    """Return what the master says, and the addresses of nodes; None while no master listens."""
+    async with await asyncio.to_thread(session.rm) as rm:
+        url = await MasterPlaces().url_of(rm, report)
+        if not url:
+            return None
+        async with MasterApi(url, application_id) as api:
+            return await api.application(), await rm.node_addresses()
 
 
 def _report(session: Session, application_id: str) -> client_pb2.ApplicationReportProto:

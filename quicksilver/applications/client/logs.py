@@ -7,15 +7,18 @@ JobHistoryServer, or the timeline server) has what NodeManagers aggregated, once
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlsplit
 
 import requests
+from pydantic import BaseModel, Field, ValidationError, field_validator
 
 from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.master_answers import is_of
 from quicksilver.applications.client.session import Session
+from quicksilver.applications.client.site import Site
 
 MASTER: Final = "application-master"
 """The name under which the logs of the application master are asked for."""
@@ -23,6 +26,40 @@ FILES: Final = ("stdout", "stderr")
 _TIMEOUT_S: Final = 30.0
 _LENGTH: Final = re.compile(rb"^LogLength:\s*(\d+)\s*$", re.MULTILINE)
 _CONTENTS: Final = b"LogContents:\n"
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Attempt(BaseModel):
+    """An attempt, as the ResourceManager's REST has it."""
+
+    id: int
+    containerId: str = ""
+    nodeHttpAddress: str = ""
+
+
+class _Attempts(BaseModel):
+    appAttempt: list[_Attempt] = []
+
+
+class _AttemptsAnswer(BaseModel):
+    appAttempts: _Attempts | None = None
+
+
+class _Logged(BaseModel):
+    containerId: str
+
+
+class _LoggedAnswer(BaseModel):
+    """The containers whose logs a log server has."""
+
+    containers: list[_Logged] = Field([], alias="containerLogsInfo")
+
+    @field_validator("containers", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        return [value] if isinstance(value, dict) else value  # one alone comes without a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +100,13 @@ class Logs:
 
     def of_node(self, source: Source, file: str, last_bytes: int) -> Tail | None:
         """Return the end of a log from the container's NodeManager; None when it has none of it. Raises ClientError."""
-        return self._tail(f"{source.node_url}/ws/v1/node/containers/{source.container_id}/logs/{file}", last_bytes)
+        path = f"/ws/v1/node/containers/{_part(source.container_id)}/logs/{_part(file)}"
+        return self._tail(f"{source.node_url}{path}", last_bytes)
 
     def aggregated(self, source: Source, file: str, last_bytes: int) -> Tail | None:
         """Return the end of a log from the log server; None when it has none of it. Raises ClientError."""
-        return self._tail(f"{self._log_server()}/containerlogs/{source.container_id}/{file}", last_bytes)
+        path = f"/containerlogs/{_part(source.container_id)}/{_part(file)}"
+        return self._tail(f"{self._log_server()}{path}", last_bytes)
 
     def aggregated_containers(self, application_id: str) -> list[str]:
         """Return the ids of containers whose logs the log server has. Raises ClientError."""
@@ -75,9 +114,7 @@ class Logs:
         if answer.status_code == 404:
             return []
         self._check(answer)
-        listed = answer.json().get("containerLogsInfo", [])
-        each_one = [listed] if isinstance(listed, dict) else listed  # one alone comes without a list
-        return sorted({str(each["containerId"]) for each in each_one})
+        return sorted({each.containerId for each in _parsed(_LoggedAnswer, answer).containers})
 
     def masters(self, application_id: str) -> list[Source]:
         """Return the containers of an application's master, one for each attempt, the newest last.
@@ -89,16 +126,15 @@ class Logs:
             try:
                 answer = self._get(f"{url}/ws/v1/cluster/apps/{application_id}/appattempts", {})
                 self._check(answer)
+                attempts = (_parsed(_AttemptsAnswer, answer).appAttempts or _Attempts()).appAttempt
             except ClientError as error:
                 failure = str(error)
                 continue
-            attempts = (answer.json()["appAttempts"] or {}).get("appAttempt", [])
-            attempts.sort(key=lambda each: int(each["id"]))
             scheme = urlsplit(url).scheme
             return [
-                Source(MASTER, int(each["id"]), each["containerId"], f"{scheme}://{each['nodeHttpAddress']}")
-                for each in attempts
-                if each["containerId"]
+                Source(MASTER, each.id, each.containerId, f"{scheme}://{each.nodeHttpAddress}")
+                for each in sorted(attempts, key=lambda each: each.id)
+                if each.containerId
             ]
         raise ClientError(failure, remedy="is the ResourceManager's web server reachable from here?")
 
@@ -118,8 +154,8 @@ class Logs:
 
     def _tail(self, url: str, last_bytes: int) -> Tail | None:
         answer = self._get(url, {"size": str(-last_bytes)}, "text/plain")
-        if answer.status_code in (400, 404):
-            return None
+        if answer.status_code in (302, 307, 400, 404):
+            return None  # a NodeManager sends those who ask for what it has not to the log server
         self._check(answer)
         return parsed(answer.content, last_bytes)
 
@@ -135,6 +171,19 @@ class Logs:
             raise ClientError(f"answered {answer.status_code} {answer.reason}", place=answer.url.partition("?")[0])
 
 
+def _part(text: str) -> str:
+    """Return a text as one part of a path."""
+    return quote(text, safe="")
+
+
+def _parsed(model: type[M], answer: requests.Response) -> M:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError as error:
+        place, first = answer.url.partition("?")[0], error.errors(include_url=False)[0]
+        raise ClientError(f"answered what is not understood: {first['msg']}", place=place) from error
+
+
 def parsed(answer: bytes, last_bytes: int) -> Tail | None:
     """Return what an answer of the REST for logs holds; None when it has no file in it."""
     head, found, body = answer.partition(_CONTENTS)
@@ -145,17 +194,36 @@ def parsed(answer: bytes, last_bytes: int) -> Tail | None:
     return Tail(body[: min(size, last_bytes)], size)
 
 
-def sources_of(application: Mapping[str, Any]) -> list[Source]:
-    """Return the containers of an application as its master lists them."""
+def sources_of(application: Mapping[str, Any], addresses: Collection[str], scheme: str) -> list[Source]:
+    """Return the containers of an application as its master lists them.
+
+    addresses, scheme: of the web servers of all NodeManagers that YARN knows; an address that is none of them is left
+    out, whatever the master says.
+    """
     return [
-        Source(service["name"], each["index"], each["container_id"], node_url_of(each.get("log_url") or ""))
-        for service in application.get("services", ())
+        Source(service["name"], each["index"], each["container_id"], node_url_of(each["log_url"], addresses, scheme))
+        for service in application["services"]
         for each in service["instances"]
-        if each.get("container_id")
+        if each["container_id"]
     ]
 
 
-def node_url_of(log_url: str) -> str:
-    """Return the address of the web server of a log's page, "" for none."""
-    parts = urlsplit(log_url)
-    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
+def node_url_of(log_url: str, addresses: Collection[str], scheme: str) -> str:
+    """Return the address of the NodeManager of a log's page, "" when YARN knows no such one."""
+    try:
+        address = urlsplit(log_url).netloc
+    except ValueError:
+        return ""
+    return f"{scheme}://{address}" if address in addresses else ""
+
+
+def node_scheme(site: Site) -> str:
+    """Return how the web servers of NodeManagers are called: http or https."""
+    return "https" if site.conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
+
+
+def check_container(container_id: str, application_id: str) -> None:
+    """Check that a container is of an application, before its logs are asked for. Raises ClientError."""
+    if not is_of(container_id, application_id):
+        what = f"{container_id[:100]!r} is no container of {application_id}"
+        raise ClientError(what, remedy="name a container of this application")

@@ -2,67 +2,97 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, Self
+from urllib.parse import quote
 
-import requests
+from pydantic import BaseModel
 
 from quicksilver.applications.client.errors import NotRunningError
-from quicksilver.common.http.rest_client import rest_session
-from quicksilver.common.http.rest_errors import RefusedError, refused
+from quicksilver.applications.client.master_answers import (
+    MASTER_ANSWER_BYTES,
+    ApplicationView,
+    EventsView,
+    ServiceView,
+    as_data,
+    check_owner,
+    parsed,
+)
+from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.rest_errors import UnreachableError
 
 KEY_HEADER: Final = "X-Quicksilver-Key"
-_TIMEOUT_S: Final = 10.0
-_LONG_POLL_S: Final = 40.0
-"""The master answers after 25 s at the latest."""
+MASTER_CALL_S: Final = 10.0
+"""How long a whole call may take."""
+MASTER_LONG_POLL_S: Final = 40.0
+"""The same for events, of which the master answers after 25 s at the latest."""
+
+
+class _Scale(BaseModel):
+    count: int
+
+
+class _Stop(BaseModel):
+    status: str
+    reason: str
 
 
 class MasterApi:
-    """One application master, at its tracking URL. All methods raise NotRunningError, and RefusedError."""
+    """One application master, at the address that `MasterPlaces` found.
 
-    def __init__(self, url: str, key: str = "") -> None:
+    A master is its user's own program: its answers are parsed within bounds, its redirects are refused, and each call
+    has a deadline. All methods raise NotRunningError, and RefusedError.
+    """
+
+    def __init__(self, url: str, application_id: str, key: str = "") -> None:
         """key: what calls that change the application have to show."""
-        self.url, self._key = url.rstrip("/"), key
-        self._session = rest_session()
+        self.url, self._id, self._key = url.rstrip("/"), application_id, key
+        self._client = AsyncRestClient(timeout_s=MASTER_LONG_POLL_S, max_answer=MASTER_ANSWER_BYTES)
 
-    def __enter__(self) -> Self:
+    async def __aenter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the kept connections."""
-        self._session.close()
+        await self._client.close()
 
-    def application(self) -> dict[str, Any]:
+    async def application(self) -> dict[str, Any]:
         """Return the application with its services and their instances."""
-        found: dict[str, Any] = self._call("GET", "/v1/application")
-        return found
+        found = parsed(ApplicationView, await self._call("GET", "/v1/application"), self.url)
+        check_owner(found.services, self._id, self.url)
+        return as_data(found)
 
-    def events(self, after: int) -> tuple[list[dict[str, Any]], int]:
+    async def events(self, after: int) -> tuple[list[dict[str, Any]], int]:
         """Wait up to 25 s for events after the one numbered `after`; return them, and where to go on."""
-        answer = self._call("GET", "/v1/events", timeout_s=_LONG_POLL_S, params={"after": str(after)})
-        return list(answer["events"]), int(answer["next"])
+        body = await self._call("GET", f"/v1/events?after={after}", limit_s=MASTER_LONG_POLL_S)
+        found = parsed(EventsView, body, self.url)
+        return [as_data(each) for each in found.events], found.next
 
-    def scale(self, service: str, count: int) -> dict[str, Any]:
+    async def scale(self, service: str, count: int) -> dict[str, Any]:
         """Have a service keep `count` elastic instances at most; return the service."""
-        found: dict[str, Any] = self._call("PUT", f"/v1/services/{service}/elastic", json={"count": count})
-        return found
+        body = await self._call("PUT", f"/v1/services/{quote(service, safe='')}/elastic", _Scale(count=count))
+        found = parsed(ServiceView, body, self.url)
+        check_owner([found], self._id, self.url)
+        return as_data(found)
 
-    def stop(self, status: str, reason: str) -> None:
+    async def stop(self, status: str, reason: str) -> None:
         """End the application in order. status: killed or succeeded."""
-        self._call("POST", "/v1/stop", json={"status": status, "reason": reason})
+        await self._call("POST", "/v1/stop", _Stop(status=status, reason=reason))
 
-    def _call(self, method: str, path: str, timeout_s: float = _TIMEOUT_S, **arguments: Any) -> Any:
-        url = f"{self.url}{path}"
-        headers = {} if method == "GET" else {KEY_HEADER: self._key}
+    async def _call(
+        self, method: str, path: str, body: BaseModel | None = None, limit_s: float | None = None
+    ) -> bytes:
+        url, limit_s = f"{self.url}{path}", limit_s or MASTER_CALL_S
         try:
-            answer = self._session.request(method, url, timeout=timeout_s, headers=headers, **arguments)
-            if answer.status_code >= 300:
-                raise refused(answer.status_code, answer.content, url)
-            return answer.json() if answer.content else None
-        except requests.JSONDecodeError as error:
-            raise RefusedError("answered no JSON", place=url, status=200, code="not-json") from error
-        except requests.RequestException as error:
+            async with asyncio.timeout(limit_s):
+                if body is None:
+                    return (await self._client.get_bytes(url))[0]
+                return (await self._client.send_bytes(method, url, body, {KEY_HEADER: self._key}))[0]
+        except (UnreachableError, TimeoutError) as error:
             remedy = "try once more: it may be starting again; `quicksilver app logs APP --service application-master`"
-            raise NotRunningError("the application master does not answer", place=self.url, remedy=remedy) from error
+            why = f"no answer within {limit_s:g} s" if isinstance(error, TimeoutError) else error.what
+            what = f"the application master does not answer: {why}"
+            raise NotRunningError(what, place=self.url, remedy=remedy) from error

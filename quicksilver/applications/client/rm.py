@@ -101,6 +101,13 @@ class Rm:
             remedy = "`yarn application -list -appStates ALL` has those that the ResourceManager remembers"
             raise ClientError(_reason(error), place=str(self.address), remedy=remedy) from error
 
+    async def node_addresses(self) -> frozenset[str]:
+        """Return `host:port` of the web server of each NodeManager that YARN knows. Raises ClientError."""
+        try:
+            return frozenset(node.httpAddress for node in await self.call(RmClient.nodes))
+        except RemoteCallError as error:
+            raise ClientError(_reason(error), place=str(self.address), remedy="may this user list nodes?") from error
+
     async def accepted(self, app_id: ApplicationIdProto) -> client_pb2.ApplicationReportProto:
         """Wait until the scheduler has taken an application, which submitting alone does not say; return its report.
 

@@ -13,6 +13,7 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
 from quicksilver.applications.client.errors import NotRunningError
 from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.master_places import MasterPlaces
 from quicksilver.applications.client.rm import END_STATES, Rm, id_of
 
 _PAUSE_S: Final = 0.2
@@ -44,7 +45,8 @@ class Watch:
     """Watches one application; `on_line` gets a line for each event: Unix seconds and text."""
 
     def __init__(self, rm: Rm, application_id: str, on_line: Callable[[float, str], None]) -> None:
-        self._rm, self._id, self._on_line = rm, id_of(application_id), on_line
+        self._rm, self._name, self._on_line = rm, application_id, on_line
+        self._id, self._places = id_of(application_id), MasterPlaces()
         self._state = 0
         self._api: MasterApi | None = None
         self._after, self._newest_s = 0, 0.0
@@ -73,23 +75,34 @@ class Watch:
                 self._say_state(report)
                 if report.yarn_application_state in END_STATES:
                     return end_of(report)
-                url = report.originalTrackingUrl
-                if report.yarn_application_state != client_pb2.RUNNING or not url.startswith("http"):
+                url = await self._url(report)
+                if not url:
                     await asyncio.sleep(_PAUSE_S)
                     continue
                 if await self._asked(url) and enough(self.last):
                     return None
         finally:
             if self._api is not None:
-                self._api.close()
+                await self._api.close()
+
+    async def _url(self, report: client_pb2.ApplicationReportProto) -> str:
+        try:
+            return await self._places.url_of(self._rm, report)
+        except NotRunningError:
+            return ""  # it has just ended
 
     async def _asked(self, url: str) -> bool:
         """Print the events that the master at `url` has or waits for; return whether it answered."""
-        if self._api is None or self._api.url != url.rstrip("/"):
-            self._api, self._after = MasterApi(url), 0  # a new attempt may count anew; the time says what is known
+        if self._api is None or self._api.url != url:
+            if self._api is not None:
+                await self._api.close()
+            self._api, self._after = (
+                MasterApi(url, self._name),
+                0,
+            )  # a new attempt may count anew; the time says what is known
         try:
-            events, self._after = await asyncio.to_thread(self._api.events, self._after)
-            self.last = await asyncio.to_thread(self._api.application)
+            events, self._after = await self._api.events(self._after)
+            self.last = await self._api.application()
         except NotRunningError:
             await asyncio.sleep(_PAUSE_S if self._after == 0 else _AGAIN_S)
             return False

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -22,8 +23,9 @@ from quicksilver.applications.client.errors import ClientError, NotRunningError
 from quicksilver.applications.client.errors import SubmissionRefusedError as ClientRefusedError
 from quicksilver.applications.client.launch import Launch
 from quicksilver.applications.client.login import Login
-from quicksilver.applications.client.logs import FILES, Logs, Source, Tail, node_url_of
+from quicksilver.applications.client.logs import FILES, Logs, Source, Tail, check_container, node_scheme, node_url_of
 from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.master_places import PLACES, MasterPlaces, MisplacedMasterError
 from quicksilver.applications.client.rm import Rm, id_of, name_of
 from quicksilver.applications.client.session import Session
 from quicksilver.applications.client.site import Site
@@ -43,13 +45,19 @@ from quicksilver.applications.server.backend import (
 from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from quicksilver.common.http.rest_errors import ApiError, RefusedError
+from quicksilver.common.process.logs import get_logger
 
 T = TypeVar("T")
+log = get_logger(__name__)
 _UNKNOWN: Final = "ApplicationNotFoundException"
 _NOWHERE: Final = Path("/nonexistent")
 """Where local files of descriptions would begin; the app server takes none."""
 _NOTHING: Final = "N/A"
 """What YARN says where it has nothing to say."""
+REPORT_TEXT_CHARACTERS: Final = 4000
+"""Of what a master says at its end, or as its address."""
+_NODES_S: Final = 5.0
+"""A list of nodes that is not older says which nodes there are."""
 _PATIENCE_S: Final = 5.0
 _STAGERS: Final = 16
 """Users whose connections to the file system are kept."""
@@ -74,6 +82,10 @@ class YarnBackend:
         self._rms: dict[str | None, tuple[Rm, asyncio.Lock]] = {}
         self._stagers: dict[str | None, Stager] = {}
         self._staging = asyncio.Lock()
+        self._places = MasterPlaces()
+        self._misplaced: set[str] = set()
+        """Applications whose master's address is not believed, which the log has."""
+        self._nodes: tuple[frozenset[str], float] = frozenset(), 0.0
 
     @classmethod
     def of(
@@ -125,8 +137,23 @@ class YarnBackend:
                 if error.exception_class.endswith(_UNKNOWN):
                     continue
                 raise BackendUnavailableError(str(error)) from error
-            found[yarn_id] = report_of(report)
+            found[yarn_id] = report_of(report, await self._master_url(yarn_id, report))
         return found
+
+    async def _master_url(self, yarn_id: str, report: client_pb2.ApplicationReportProto) -> str:
+        """Return where the master listens, "" where it does not, or names an address that is not its own."""
+        try:
+            url: str = await self._ask(None, lambda rm: self._places.url_of(rm, report))
+        except NotRunningError:
+            return ""
+        except MisplacedMasterError as error:
+            if yarn_id not in self._misplaced:
+                log.warning("a master is not asked", application=yarn_id, why=error.what)
+            if len(self._misplaced) >= PLACES:
+                self._misplaced.clear()
+            self._misplaced.add(yarn_id)
+            return ""
+        return url
 
     async def kill(self, yarn_id: str, user: str, why: str) -> None:
         """Have YARN kill an application; harmless when it has ended."""
@@ -165,7 +192,15 @@ class YarnBackend:
 
     async def log(self, source: LogSource, file: str, limit_bytes: int) -> LogPart:
         """Return the end of a container's log file. Raises ApiError 404 when there is none."""
-        tail = await self._run(partial(self._tail, source, file, limit_bytes))
+        try:
+            check_container(source.container_id, source.yarn_id)
+        except ClientError as error:
+            raise ApiError(404, "foreign-container", str(error)) from error
+        node_url = await self._node_url(source)
+        try:
+            tail = await self._run(partial(self._tail, source, node_url, file, limit_bytes))
+        except ClientError as error:
+            raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
         if tail is None:
             raise ApiError(404, "unknown-file", f"{source.container_id} has no log file {file}, or not any more")
         return LogPart(tail.data, len(tail.data) >= tail.length)
@@ -236,18 +271,26 @@ class YarnBackend:
         async with lock:
             try:
                 return await do(rm)
-            except (ClientRefusedError, RemoteCallError):
+            except (ClientRefusedError, RemoteCallError, NotRunningError, MisplacedMasterError):
                 raise
             except ClientError as error:
                 raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
 
-    async def _master(self, master: Master, do: Callable[[MasterApi], T]) -> T:
-        def asked() -> T:
-            with MasterApi(master.url, master.key) as api:
-                return do(api)
+    async def _node_url(self, source: LogSource) -> str:
+        """Return the web server of a container's node, "" when YARN knows no such node."""
+        addresses, at_s = self._nodes
+        scheme = node_scheme(self._session.site)
+        url = node_url_of(source.log_url, addresses, scheme)
+        if not url and time.monotonic() - at_s > _NODES_S:
+            addresses = await self._ask(None, lambda rm: rm.node_addresses())
+            self._nodes = addresses, time.monotonic()
+            url = node_url_of(source.log_url, addresses, scheme)
+        return url
 
+    async def _master(self, master: Master, do: Callable[[MasterApi], Awaitable[T]]) -> T:
         try:
-            return await self._run(asked)
+            async with MasterApi(master.url, master.yarn_id, master.key) as api:
+                return await do(api)
         except NotRunningError as error:
             raise BackendUnavailableError(error.what, place=error.place) from error
         except RefusedError as error:
@@ -255,10 +298,10 @@ class YarnBackend:
                 raise ApiError(error.status, error.code, error.what) from error
             raise BackendUnavailableError(error.what, place=error.place) from error
 
-    def _tail(self, source: LogSource, file: str, limit_bytes: int) -> Tail | None:
+    def _tail(self, source: LogSource, node_url: str, file: str, limit_bytes: int) -> Tail | None:
         """Return the end of a log: from its node, and where that has none any more, from the cluster's log server."""
         logs = Logs(self._session_of(self._user(source.user)))
-        container = Source("", 0, source.container_id, node_url_of(source.log_url))
+        container = Source("", 0, source.container_id, node_url)
         try:
             tail = None
             if container.node_url:
@@ -278,20 +321,22 @@ class YarnBackend:
             raise BackendUnavailableError(str(error)) from error
 
 
-def report_of(report: client_pb2.ApplicationReportProto) -> YarnReport:
-    """Return YARN's report as the app server has it."""
+def report_of(report: client_pb2.ApplicationReportProto, master_url: str) -> YarnReport:
+    """Return YARN's report as the app server has it; what the master said in it is cut."""
     tags = [tag for tag in report.applicationTags if tag.startswith(REQUEST_TAG)]
     final = report.final_application_status
-    url = report.originalTrackingUrl
+    said = report.diagnostics[:REPORT_TEXT_CHARACTERS].replace("\0", " ")
+    tracking_url = report.trackingUrl
+    shown = tracking_url.startswith("http") and len(tracking_url) <= REPORT_TEXT_CHARACTERS and "\0" not in tracking_url
     return YarnReport(
         yarn_id=name_of(report.applicationId),
         state=_STATES.get(report.yarn_application_state, YarnState.NEW),
         request_id=tags[0].removeprefix(REQUEST_TAG) if tags else "",
         succeeded=_SUCCESS.get(final),
         killed=final == yarn_pb2.APP_KILLED,
-        diagnostics="" if report.diagnostics == _NOTHING else report.diagnostics,
-        master_url=url.rstrip("/") if url.startswith("http") else "",
-        tracking_url=report.trackingUrl if report.trackingUrl.startswith("http") else "",
+        diagnostics="" if said == _NOTHING else said,
+        master_url=master_url,
+        tracking_url=tracking_url if shown else "",
         started_s=report.startTime / 1000.0,
         ended_s=report.finishTime / 1000.0,
     )

@@ -18,6 +18,8 @@ class UnreachableError(QuicksilverError):
     retriable = True
 
 
+REFUSAL_CHARACTERS: Final = 2000
+"""Of a peer's reason that an error repeats."""
 _LATER: Final = frozenset((429, 502, 503, 504))
 """Statuses of a server, or of one behind it, that is overloaded or not ready."""
 
@@ -58,7 +60,7 @@ def refused(status: int, answer: bytes, url: str, what: str = "") -> RefusedErro
         error = ErrorEnvelope.model_validate_json(answer).error
     except ValueError:
         return RefusedError(what or f"answered {status}", place=url, status=status, code=f"http-{status}")
-    return RefusedError(error.message, place=url, status=status, code=error.code)
+    return RefusedError(error.message[:REFUSAL_CHARACTERS], place=url, status=status, code=error.code[:100])
 
 
 def tls_reason(error: BaseException) -> str:

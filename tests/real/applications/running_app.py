@@ -6,15 +6,16 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import requests
 
 from quicksilver.applications.client.login import Login
 from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.master_places import MasterPlaces
 from quicksilver.applications.client.records import Records
 from quicksilver.applications.client.rm import id_of
 from quicksilver.applications.client.session import Session
@@ -24,6 +25,7 @@ from quicksilver.applications.description.model import Application
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.common.errors import QuicksilverError
 
+T = TypeVar("T")
 WAIT_S = 90.0
 
 
@@ -51,27 +53,27 @@ class RunningApp:
         answer = requests.get(f"{self.cluster.rm_rest}/ws/v1/cluster/apps/{self.id}/appattempts", timeout=20)
         return len(answer.json()["appAttempts"]["appAttempt"])
 
-    def master_url(self) -> str:
-        """Return the base URL of the master's API, which the RM's web proxy hides."""
-        site = Site.load(self.cluster.conf_dir)
+    def scale(self, service: str, count: int) -> dict[str, Any]:
+        """Have its master keep `count` elastic instances of a service; return the service."""
+        return asyncio.run(self._ask(lambda api: api.scale(service, count)))
 
-        async def ask() -> str:
-            async with Session(site, Login.of(site)).rm() as rm:
-                return (await rm.report(id_of(self.id))).originalTrackingUrl
-
-        return asyncio.run(ask())
-
-    def api(self) -> MasterApi:
-        """Return the master's API."""
-        return MasterApi(self.master_url(), self.record.key)
+    def stop(self, status: str, reason: str) -> None:
+        """Have its master end it."""
+        asyncio.run(self._ask(lambda api: api.stop(status, reason)))
 
     def state(self) -> dict[str, Any]:
         """Return the application as its master has it; {} while no master answers."""
         try:
-            with self.api() as api:
-                return api.application()
+            return asyncio.run(self._ask(lambda api: api.application()))
         except (QuicksilverError, requests.RequestException, ValueError):
             return {}
+
+    async def _ask(self, do: Callable[[MasterApi], Awaitable[T]]) -> T:
+        site = Site.load(self.cluster.conf_dir)
+        async with Session(site, Login.of(site)).rm() as rm:
+            url = await MasterPlaces().url_of(rm, await rm.report(id_of(self.id)))
+        async with MasterApi(url, self.id, self.record.key) as api:
+            return await do(api)
 
     def service(self, name: str) -> dict[str, Any]:
         """Return a service as the master has it; {} while no master answers."""

@@ -105,16 +105,15 @@ def test_services_start_in_order_with_ports_and_peers(submit: Submit, cluster: C
 def test_a_service_scales_up_and_down(submit: Submit) -> None:
     app = submit({"name": "scaled", "services": [{**WORKER, "name": "pool", "after": [], "ready": {}}]})
     first = app.wait_ready("pool", 4)
-    with app.api() as api:
-        assert api.scale("pool", 1)["wanted"] == 2
-        left = app.wait_ready("pool", 2)
-        app.wait("two instances", lambda: len(app.service("pool")["instances"]) == 2)
-        assert [each["index"] for each in left] == [0, 1]
-        gone = [each for each in first if each["index"] > 1]
-        app.wait("processes gone", lambda: not any(app.processes(each["container_id"]) for each in gone))
-        api.scale("pool", 3)
-        app.wait_ready("pool", 4)
-        api.stop("succeeded", "enough")
+    assert app.scale("pool", 1)["wanted"] == 2
+    left = app.wait_ready("pool", 2)
+    app.wait("two instances", lambda: len(app.service("pool")["instances"]) == 2)
+    assert [each["index"] for each in left] == [0, 1]
+    gone = [each for each in first if each["index"] > 1]
+    app.wait("processes gone", lambda: not any(app.processes(each["container_id"]) for each in gone))
+    app.scale("pool", 3)
+    app.wait_ready("pool", 4)
+    app.stop("succeeded", "enough")
     report = app.wait_ended()
     assert (report["finalStatus"], report["diagnostics"]) == ("SUCCEEDED", "enough")
 
@@ -135,8 +134,7 @@ def test_an_instance_that_is_killed_starts_again(submit: Submit, victim: str) ->
 def test_the_second_attempt_goes_on_with_all_instances(submit: Submit) -> None:
     app = submit({"name": "survivor", "services": [SERVER, WORKER]})
     app.wait_ready("worker", 4)
-    with app.api() as api:
-        api.scale("worker", 1)
+    app.scale("worker", 1)
     app.wait("scaled", lambda: len(app.service("worker")["instances"]) == 2)
     time.sleep(2)  # the notes for the next attempt are made each second
     before = app.state()
@@ -152,10 +150,9 @@ def test_the_second_attempt_goes_on_with_all_instances(submit: Submit) -> None:
     assert [[{name: one[name] for name in fields} for one in each["instances"]] for each in state["services"]] == [
         [{name: one[name] for name in fields} for one in each["instances"]] for each in before["services"]
     ]
-    with app.api() as api:
-        api.scale("worker", 2)
-        app.wait_ready("worker", 3)
-        api.stop("killed", "over")
+    app.scale("worker", 2)
+    app.wait_ready("worker", 3)
+    app.stop("killed", "over")
     assert app.wait_ended()["finalStatus"] == "KILLED"
 
 
@@ -217,10 +214,9 @@ def test_it_goes_on_after_a_restart_of_the_resource_manager(submit: Submit, clus
     app.wait(
         "registered again", lambda: any("registered again" in each["text"] for each in app.state().get("events", []))
     )
-    with app.api() as api:
-        api.scale("worker", 2)
-        app.wait("fewer", lambda: len(app.instances("worker", "ready")) == 3)
-        api.scale("worker", 3)
+    app.scale("worker", 2)
+    app.wait("fewer", lambda: len(app.instances("worker", "ready")) == 3)
+    app.scale("worker", 3)
     after = [each["container_id"] for each in app.wait_ready("worker", 4)]
     assert set(before[:3]) < set(after)
     assert app.attempts() == 1

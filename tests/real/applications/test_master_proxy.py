@@ -68,14 +68,12 @@ def test_master_and_proxy_are_killed_and_the_application_goes_on(cluster: Cluste
 def goes_on(app: RunningApp, stack: LocalDaemons) -> None:
     app.wait_ready("pool", 3)
     stack.kill("proxy")
-    with app.api() as api:
-        api.scale("pool", 1)
+    app.scale("pool", 1)
     before = {each["container_id"] for each in app.wait_ready("pool", 2)}
     time.sleep(2)  # the notes for the next attempt are made each second
     app.kill_master()
     app.wait("the second attempt", lambda: app.attempts() == 2 and app.state())
     after = {each["container_id"] for each in app.wait_ready("pool", 2)}
     assert after == before
-    with app.api() as api:
-        api.scale("pool", 2)
+    app.scale("pool", 2)
     app.wait_ready("pool", 3)

@@ -21,6 +21,7 @@ from quicksilver.applications.server.backend import (
 )
 from quicksilver.applications.server.config import AppServerSettings, Quota
 from quicksilver.applications.server.lifecycle.journal import Journal
+from quicksilver.applications.server.lifecycle.one_by_one import OneByOne
 from quicksilver.applications.server.lifecycle.quota_check import obstacle, sum_of, why_never
 from quicksilver.applications.server.records import AppRecord, Size
 from quicksilver.applications.server.states import WAITING, State
@@ -49,6 +50,7 @@ class Admission:
         self._journal, self._backend, self._settings = journal, backend, settings
         self._woken = asyncio.Event()
         self._tasks = BackgroundTasks("a submission broke off")
+        self._each = OneByOne(journal.metrics)
         self._busy: set[str] = set()
         self._not_before_s: dict[str, float] = {}
         self._largest: tuple[Largest, float] | None = None
@@ -99,11 +101,12 @@ class Admission:
                 count, size = used.get(record.user, (0, Size()))
                 used[record.user] = (count + 1, sum_of(size, record.size))
         free = [one for one in waiting if one.id not in self._busy]
+        self._each.begin()
         for at in range(0, len(free), _TOGETHER):
-            checks = (self._checked(record, largest) for record in free[at : at + _TOGETHER])
+            checks = (self._each.do(one, self._checked(one, largest)) for one in free[at : at + _TOGETHER])
             for current in await asyncio.gather(*checks):
                 if current is not None:
-                    await self._consider(current, used)
+                    await self._each.do(current, self._consider(current, used))
 
     async def recover(self) -> None:
         """Look up each submission whose result is not known, as after a crash; raises as `admit`."""
@@ -111,7 +114,7 @@ class Admission:
         unsure = await read(lambda connection: applications.in_states(connection, [State.SUBMITTING]))
         for record in unsure:
             if record.id not in self._busy:
-                await self._look_up(record, "the submission was cut off")
+                await self._each.do(record, self._look_up(record, "the submission was cut off"))
 
     async def _largest_container(self) -> Largest:
         now_s = time.monotonic()

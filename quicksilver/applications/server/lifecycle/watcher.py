@@ -10,11 +10,13 @@ from typing import Any, Final
 from quicksilver.applications.server.backend import Backend, BackendUnavailableError, Master, YarnReport
 from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.applications.server.lifecycle.journal import Journal
+from quicksilver.applications.server.lifecycle.one_by_one import OneByOne
 from quicksilver.applications.server.lifecycle.yarn_states import after_report, after_view, spans_of
 from quicksilver.applications.server.records import AppRecord
 from quicksilver.applications.server.states import AT_YARN, ENDED, State
 from quicksilver.applications.server.store import applications, instances
 from quicksilver.applications.server.store.database import StoreUnavailableError
+from quicksilver.common.http.rest_errors import ApiError, RefusedError
 from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
@@ -37,6 +39,7 @@ class Watcher:
         self._views: dict[str, tuple[dict[str, Any], float]] = {}
         self._asked_s = 0.0
         self._gate = asyncio.Semaphore(settings.masters)
+        self._each = OneByOne(journal.metrics)
         self.problem = ""
         """Why states are not known now; "" when all is well."""
         self.last_pass_s = 0.0
@@ -85,13 +88,16 @@ class Watcher:
         if not records:
             return
         reports = await self._backend.reports([record.yarn_id for record in records])
+        self._each.begin()
         for record in records:
-            await self._follow(record, reports.get(record.yarn_id))
+            await self._each.do(record, self._follow(record, reports.get(record.yarn_id)))
         current = await database.read(lambda connection: applications.in_states(connection, AT_YARN))
         if time.monotonic() - self._asked_s >= self._settings.master_poll_s:
             self._asked_s = time.monotonic()
-            await asyncio.gather(*(self._refresh(record) for record in current if record.master_url))
-        await asyncio.gather(*(self._kill(record) for record in current if record.kill_s is not None))
+            asked = [record for record in current if record.master_url]
+            await asyncio.gather(*(self._each.do(record, self._refresh(record)) for record in asked))
+        killed = [record for record in current if record.kill_s is not None]
+        await asyncio.gather(*(self._each.do(record, self._kill(record)) for record in killed))
 
     async def view(self, record: AppRecord) -> tuple[dict[str, Any], bool]:
         """Return what the master of an application says, and whether it says so now.
@@ -119,7 +125,7 @@ class Watcher:
             return
         self._missing_since_s.pop(record.id, None)
         fields: dict[str, Any] = {}
-        if report.master_url and report.master_url != record.master_url:
+        if report.master_url != record.master_url:
             fields["master_url"] = report.master_url
         if report.tracking_url and report.tracking_url != record.tracking_url:
             fields["tracking_url"] = report.tracking_url
@@ -162,8 +168,10 @@ class Watcher:
             try:
                 async with asyncio.timeout(self._settings.master_timeout_s):
                     view = await self._backend.view(Master(record.yarn_id, record.master_url, record.key))
-            except (BackendUnavailableError, TimeoutError):
+            except (BackendUnavailableError, ApiError, TimeoutError) as error:
                 self._journal.metrics.failures.labels("master").inc()
+                if isinstance(error.__cause__, RefusedError):
+                    self._each.say(record, str(error)[:500])
                 return None
         self._views[record.id] = (view, time.monotonic())
         if view != before:
@@ -178,7 +186,7 @@ class Watcher:
 
         def work(connection: Any) -> None:
             known = {one.container_id: one for one in instances.of(connection, record.id)}
-            instances.save(connection, spans_of(record.id, view, known, now_s), limit)
+            instances.save(connection, spans_of(record.id, view, known, now_s)[:limit], limit)
             applications.note(connection, record.id, view=kept)
 
         await self._journal.database.write(work)
@@ -196,6 +204,6 @@ class Watcher:
                     await self._backend.stop(master, record.kill_why)
                 else:
                     await self._backend.kill(record.yarn_id, record.user, record.kill_why)
-        except (BackendUnavailableError, TimeoutError) as error:
+        except (BackendUnavailableError, ApiError, TimeoutError) as error:
             self._journal.metrics.failures.labels("kill").inc()
             log.info("a kill is tried again", application=record.yarn_id, why=str(error))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from quicksilver.applications.client.logs import Source, Tail, parsed, sources_of
+import pytest
+
+from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.logs import Source, Tail, check_container, node_url_of, parsed, sources_of
 
 HEAD = b"""Container: container_1_1_01_000002 on node:1
 LogAggregationType: LOCAL
@@ -37,6 +40,19 @@ def test_containers_of_an_application() -> None:
         {"index": 0, "container_id": "container_1", "log_url": "http://node:8042/node/containerlogs/container_1/a"},
         {"index": 1, "container_id": "", "log_url": ""},
     ]
-    assert sources_of({"services": [{"name": "w", "instances": instances}]}) == [
-        Source("w", 0, "container_1", "http://node:8042")
-    ]
+    application = {"services": [{"name": "w", "instances": instances}]}
+    assert sources_of(application, ["node:8042"], "https") == [Source("w", 0, "container_1", "https://node:8042")]
+    assert sources_of(application, ["other:8042"], "http") == [Source("w", 0, "container_1", "")]
+
+
+@pytest.mark.parametrize("url", ["", "http://[x", "http://a@node:8042/x", "//node:8043", "node:8042"])
+def test_an_address_that_yarn_does_not_know(url: str) -> None:
+    assert node_url_of(url, ["node:8042"], "http") == ""
+
+
+@pytest.mark.parametrize("other", ["container_2_1_01_000002", "container_1_1_01_000002/..", "../x", "", "container_1"])
+def test_a_container_of_another_application(other: str) -> None:
+    check_container("container_1_1_01_000002", "application_1_1")
+    check_container("container_e17_1_0001_01_000002", "application_1_0001")
+    with pytest.raises(ClientError, match="is no container of application_1_1"):
+        check_container(other, "application_1_1")

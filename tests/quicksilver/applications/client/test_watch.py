@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import pytest
@@ -26,6 +26,15 @@ class FakeRm:
 
     def __init__(self, *reports: c.ApplicationReportProto) -> None:
         self.reports = list(reports)
+
+    async def call(self, do: Callable[[Any], Any]) -> Any:
+        return await do(self)
+
+    async def attempt_report(self, attempt: y.ApplicationAttemptIdProto) -> c.ApplicationAttemptReportProto:
+        return c.ApplicationAttemptReportProto(am_container_id=y.ContainerIdProto(app_attempt_id=attempt, id=1))
+
+    async def container_report(self, _: y.ContainerIdProto) -> c.ContainerReportProto:
+        return c.ContainerReportProto(node_id=y.NodeIdProto(host="127.0.0.1", port=1))
 
     async def report(self, _: y.ApplicationIdProto) -> c.ApplicationReportProto:
         return self.reports.pop(0) if len(self.reports) > 1 else self.reports[0]
@@ -60,7 +69,7 @@ class FakeMaster:
             return 200, {}, json.dumps({"events": events, "next": min(2, after + 1)}).encode()
         if headers.get(KEY_HEADER) != "k":
             return 401, {}, b'{"error": {"code": "key", "message": "The key is wrong."}}'
-        return 200, {}, json.dumps({"method": method, "body": json.loads(body)}).encode()
+        return 200, {}, json.dumps({"name": "w", "state": method, "wanted": json.loads(body)["count"]}).encode()
 
 
 def watch(*reports: c.ApplicationReportProto) -> tuple[Watch, list[str]]:
@@ -121,9 +130,15 @@ def test_ends(state: int, final: int, status: str) -> None:
 
 
 def test_calls_that_change_show_the_key() -> None:
-    with server(FakeMaster().answer) as url, MasterApi(url, "k") as api, MasterApi(url) as stranger:
-        assert api.scale("w", 2) == {"method": "PUT", "body": {"count": 2}}
-        with pytest.raises(RefusedError, match="The key is wrong"):
-            stranger.stop("killed", "")
-    with MasterApi("http://127.0.0.1:1") as gone, pytest.raises(NotRunningError, match="does not answer"):
-        gone.application()
+    async def play(url: str) -> None:
+        async with MasterApi(url, ID, "k") as api, MasterApi(url, ID) as stranger:
+            found = await api.scale("w", 2)
+            assert (found["state"], found["wanted"]) == ("PUT", 2)
+            with pytest.raises(RefusedError, match="The key is wrong"):
+                await stranger.stop("killed", "")
+        async with MasterApi("http://127.0.0.1:1", ID) as gone:
+            with pytest.raises(NotRunningError, match="does not answer"):
+                await gone.application()
+
+    with server(FakeMaster().answer) as url:
+        asyncio.run(play(url))

@@ -130,12 +130,11 @@ def test_what_yarn_reports() -> None:
         yarn_application_state=client_pb2.FINISHED,
         final_application_status=yarn_pb2.APP_KILLED,
         applicationTags=["core:10=1", "quicksilver_request:abc"],
-        originalTrackingUrl="http://n1:4000/",
         trackingUrl="N/A",
         startTime=1000,
         finishTime=2500,
     )
-    assert report_of(report) == YarnReport(
+    assert report_of(report, "http://n1:4000") == YarnReport(
         yarn_id="application_1700000000000_0007",
         state=YarnState.FINISHED,
         request_id="abc",
