@@ -16,7 +16,8 @@ from typing import Final
 from quicksilver.common.errors import QuicksilverError
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy, hierarchies
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
+from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.cgroup.v1_restore import ATTEMPT, CONTROLLERS, Taken, give_back
 from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
 from sidecar.resizer.docker.records import DEFAULT_FOLDER

@@ -9,7 +9,8 @@ from typing import Final
 
 from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import files
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy, hierarchies
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
+from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.cgroup.v1_restore import CONTROLLERS, Taken, give_back
 from sidecar.resizer.processes import TICKS, anonymous_mb, family, groups_of, look, scan
 

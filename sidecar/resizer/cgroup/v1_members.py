@@ -11,8 +11,8 @@ from typing import Final
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
 from sidecar.resizer.cgroup.v1_groups import Attached
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy
 from sidecar.resizer.processes import being_killed, family, groups_of, look, scan
 
 _ROUNDS: Final = 100

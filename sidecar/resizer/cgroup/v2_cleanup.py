@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
 from sidecar.resizer.cgroup.v1_restore import ATTEMPT
 from sidecar.resizer.cgroup.v2_mount import below, unified
 from sidecar.resizer.cgroup.v2_restore import FULL, Taken, give_back, origin_of

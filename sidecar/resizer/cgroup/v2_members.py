@@ -9,8 +9,8 @@ from typing import Final
 
 from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
 from sidecar.resizer.cgroup.v1_members import ALONE
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy
 from sidecar.resizer.cgroup.v2_restore import Taken, origin_of
 from sidecar.resizer.processes import family, groups_of, look, scan
 

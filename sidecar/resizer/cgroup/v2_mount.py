@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy
+from sidecar.resizer.cgroup.mountinfo import Hierarchy, mounts
 from sidecar.resizer.processes import PROC
 
 _WEIGHT: Final = 100
 _WEIGHT_MAX: Final = 10_000
-_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 _V1: Final = "boot with systemd.unified_cgroup_hierarchy=1, or use cgroup1 where the controller is bound to cgroup v1"
 _INNER: Final = (
     "give `parent` a group without processes of its own, e.g. one level further down "
@@ -29,16 +26,20 @@ def unified(proc: Path = PROC) -> Hierarchy:
 
     Raises ResizeRefusedError when there is none, or none that can be written.
     """
-    mounts = sorted(_mounts(proc), key=lambda h: ("cpu" not in h.controllers, not h.writable))
-    if not mounts:
+    found = mounts("cgroup2", proc)
+    if not found:
         raise ResizeRefusedError("", "cgroup2", "no cgroup v2 is mounted", remedy=f"mount it; {_V1}")
-    best = mounts[0]
-    if "cpu" not in best.controllers:
-        raise ResizeRefusedError("", str(best.mount), "cgroup v2 has no cpu controller here", remedy=_V1)
+    best = next(filter(_has_cpu, found), None)
+    if best is None:
+        raise ResizeRefusedError("", str(found[0].mount), "cgroup v2 has no cpu controller here", remedy=_V1)
     if not best.writable:
         remedy = "mount it writable (Docker: --privileged --cgroupns=host)"
         raise ResizeRefusedError("", str(best.mount), "it is mounted read-only", remedy=remedy)
     return best
+
+
+def _has_cpu(mount: Hierarchy) -> bool:
+    return "cpu" in (files.read_or_none(mount.mount / "cgroup.controllers") or "").split()
 
 
 def make_parent(mount: Path, parent: Path, memory: bool, container_id: str) -> str:
@@ -98,20 +99,3 @@ def below(mount: Path, path: str) -> Path:
     """Return a group's folder from a path below the mount, or one that begins with the mount."""
     given = Path(path)
     return given if mount in given.parents else mount / path.strip("/")
-
-
-def _mounts(proc: Path) -> Iterator[Hierarchy]:
-    for line in (proc / "self" / "mountinfo").read_text(encoding="utf-8").splitlines():
-        before, _, after = line.partition(" - ")
-        if not after.startswith("cgroup2 "):
-            continue
-        words = before.split(" ")
-        mount = Path(_plain(words[4]))
-        controllers = frozenset((files.read_or_none(mount / "cgroup.controllers") or "").split())
-        writable = "ro" not in words[5].split(",") and "ro" not in after.split(" ")[2].split(",")
-        yield Hierarchy(mount, _plain(words[3]), controllers, writable)
-
-
-def _plain(text: str) -> str:
-    r"""Undo the escapes of mountinfo: \040 is a space."""
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)

@@ -11,7 +11,7 @@ from typing import Final
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
-from sidecar.resizer.cgroup.v1_mounts import Hierarchy
+from sidecar.resizer.cgroup.mountinfo import Hierarchy
 from sidecar.resizer.cgroup.v1_restore import Undo
 from sidecar.resizer.processes import PROC, groups_of, look
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.cgroup.files import keyed, read_or_none
-from sidecar.resizer.cgroup.v1_mounts import hierarchies
+from sidecar.resizer.cgroup.mountinfo import mounts
 from sidecar.resizer.processes import PROC, groups_of
 
 NO_LIMIT: Final = -1
@@ -64,26 +64,16 @@ def group_of(pid: int, proc: Path = PROC) -> Group | None:
     groups = groups_of(pid, proc)
     if not groups:
         return None
-    mounted = hierarchies(proc)
+    v1 = mounts("cgroup", proc)
 
     def folder(controller: str) -> Path | None:
-        hierarchy, group = mounted.get(controller), groups.get(controller)
-        path = hierarchy.folder(group) if hierarchy and group is not None else None
-        return path if path and path.is_dir() else None
+        group = groups.get(controller)
+        seen = (mount.folder(group) for mount in v1 if group is not None and controller in mount.controllers)
+        return next((path for path in seen if path is not None and path.is_dir()), None)
 
     cpu, cpuacct = folder("cpu"), folder("cpuacct")
     if cpu and cpuacct:
         return Group(False, cpu, cpuacct, folder("memory"), folder("freezer"))
-    unified = _unified(proc, groups.get("", ""))
+    seen = (mount.folder(groups.get("", "")) for mount in mounts("cgroup2", proc))
+    unified = next((path for path in seen if path is not None and (path / "cpu.max").exists()), None)
     return Group(True, unified, unified, unified, unified) if unified else None
-
-
-def _unified(proc: Path, group: str) -> Path | None:
-    """Return the folder of a group of cgroup v2 that has the CPU controller."""
-    for line in (proc / "self" / "mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        root, mount = before.split(" ")[3:5]
-        inside = group.removeprefix(root.rstrip("/")).lstrip("/")
-        if after.startswith("cgroup2 ") and (Path(mount) / inside / "cpu.max").exists():
-            return Path(mount) / inside
-    return None
