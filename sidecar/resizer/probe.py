@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from quicksilver.common.hadoop.conf import HadoopConf
 from sidecar.resizer.base import Resizer, ResizeRefusedError
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import PROC
 from sidecar.resizer.signals import Signals
+
+if TYPE_CHECKING:
+    from sidecar.resizer.cgroup.v2 import Cgroup2
 
 ORDER: Final = ("cgroup2", "cgroup1", "signals")
 WANTED: Final = ("auto", *ORDER, "docker", "none")
@@ -28,14 +31,16 @@ class Chosen:
     why_not: dict[str, str] = field(default_factory=dict)
     """Why each mechanism before it was not chosen, by name."""
     warnings: tuple[str, ...] = ()
+    missing: Callable[[], str] = lambda: ""
+    """Returns why no container can be resized yet, "" when they can."""
 
     @property
     def limits(self) -> list[str]:
-        """Return the limitations of this node, for reports; cgroup v1 does all that cgroup v2 does."""
-        if self.resizer is not None and self.why_not.keys() <= {"cgroup2"}:
-            return list(self.warnings)
-        lines = [f"resizer {name}: {why}" for name, why in self.why_not.items()]
-        return [*lines, *self.warnings]
+        """Return the limitations of this node now, for reports; cgroup v1 does all that cgroup v2 does."""
+        known = self.resizer is not None and self.why_not.keys() <= {"cgroup2"}
+        lines = [] if known else [f"resizer {name}: {why}" for name, why in self.why_not.items()]
+        missing = self.missing()
+        return [*lines, *self.warnings, *([f"nothing is shrunk yet: {missing}"] if missing else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +73,27 @@ def choose(
 
     "docker" uses Docker for Docker's containers, and the choice of "auto" for the others. `conf` says whether
     the NodeManager manages cgroups itself. `squeeze` is for cgroup v2 alone: with others it is a limitation of the
-    node. Raises ValueError when `wanted` is none of WANTED.
+    node. A NodeManager that manages cgroups may begin after this: its hierarchy is then waited for (`Chosen.missing`).
+    Raises ValueError when `wanted` is none of WANTED.
     """
     if wanted not in WANTED:
         raise ValueError(f"{wanted!r} is no resizer; take one of {', '.join(WANTED)}")
     if wanted == "none":
         return Chosen(None)
     nm_hierarchy, warnings = nm_groups(conf)
-    makers: dict[str, Callable[[], Resizer]] = {
-        "cgroup2": lambda: _cgroup2(parent, nm_hierarchy, memory, proc, squeeze),
-        "cgroup1": lambda: _cgroup1(parent, nm_hierarchy, memory, proc),
-        "signals": lambda: _signals(proc),
+    mounts = nm_hierarchy is not None and conf is not None and conf.boolean(f"{_LCE}.cgroups.mount")
+    makers: dict[str, Callable[[], tuple[Resizer, Callable[[], str]]]] = {
+        "cgroup2": lambda: _tried(_cgroup2(parent, nm_hierarchy, memory, proc, squeeze), nm_mounts=False),
+        "cgroup1": lambda: _tried(Cgroup1(parent, nm_hierarchy, memory, proc), nm_mounts=mounts),
+        "signals": lambda: (_signals(proc), lambda: ""),
     }
     why_not: dict[str, str] = {}
     for name in ORDER if wanted in ("auto", "docker") else (wanted,):
         try:
-            resizer = makers[name]()
+            resizer, missing = makers[name]()
             if squeeze.any and name != "cgroup2":
                 warnings = (*warnings, f"memory of shrunk containers is not squeezed: {name} cannot do that")
-            return _with_docker(wanted, Chosen(resizer, why_not, warnings), docker_url)
+            return _with_docker(wanted, Chosen(resizer, why_not, warnings, missing), docker_url)
         except (ResizeRefusedError, OSError) as error:
             why_not[name] = str(error)
     return Chosen(None, why_not, warnings)
@@ -107,10 +114,17 @@ def nm_groups(conf: HadoopConf | None) -> tuple[str | None, tuple[str, ...]]:
     return conf.text(f"{_LCE}.cgroups.hierarchy") or "/hadoop-yarn", warnings
 
 
-def _cgroup1(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> Resizer:
-    resizer = Cgroup1(parent, nm_hierarchy, memory, proc)
-    resizer.attempt()
-    return resizer
+def _tried(resizer: Cgroup1 | Cgroup2, *, nm_mounts: bool) -> tuple[Resizer, Callable[[], str]]:
+    """Return a resizer that works, or will when the NodeManager has made its hierarchy; raise ResizeRefusedError else.
+
+    nm_mounts: whether the NodeManager mounts the controllers, too. The hierarchy is made anew after each boot.
+    """
+    try:
+        resizer.attempt()
+    except ResizeRefusedError as error:
+        if resizer.nm_hierarchy is None or not (error.gone or (nm_mounts and not resizer.is_mounted)):
+            raise
+    return resizer, resizer.missing
 
 
 def _signals(proc: Path) -> Resizer:
@@ -120,13 +134,11 @@ def _signals(proc: Path) -> Resizer:
     return Signals(proc)
 
 
-def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, squeeze: Squeeze) -> Resizer:
+def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, squeeze: Squeeze) -> Cgroup2:
     from sidecar.resizer.cgroup.v2 import Cgroup2
 
     ratios = {"high_ratio": squeeze.high_ratio, "reclaim_ratio": squeeze.reclaim_ratio}
-    resizer = Cgroup2(parent, nm_hierarchy, memory, proc, **ratios)
-    resizer.attempt()
-    return resizer
+    return Cgroup2(parent, nm_hierarchy, memory, proc, **ratios)
 
 
 def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
@@ -137,4 +149,4 @@ def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
     from sidecar.resizer.docker.resizer import DockerResizer
 
     docker = DockerResizer(url) if url else DockerResizer()
-    return Chosen(DockerOr(docker, chosen.resizer), chosen.why_not, chosen.warnings)
+    return replace(chosen, resizer=DockerOr(docker, chosen.resizer))

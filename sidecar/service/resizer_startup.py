@@ -37,7 +37,9 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
     if chosen.resizer is None:
         log.warning("nothing can be shrunk here: containers beyond the node's vcores wait", why=chosen.why_not)
     else:
-        log.info("containers are resized", resizer=chosen.resizer.name, not_taken=chosen.why_not)
+        log.info(
+            "containers are resized", resizer=chosen.resizer.name, not_taken=chosen.why_not, awaits=chosen.missing()
+        )
     return chosen
 
 

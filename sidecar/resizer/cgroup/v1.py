@@ -60,6 +60,21 @@ class Cgroup1(Resizer):
         finally:
             files.remove_empty([group, *group.parents[: len(self.parent.parts)]] if created else [])
 
+    @property
+    def is_mounted(self) -> bool:
+        """Whether a hierarchy with the cpu controller is mounted."""
+        return "cpu" in self._groups.mounts
+
+    def missing(self) -> str:
+        """Return why the NodeManager's groups cannot be resized yet, "" when they can."""
+        if self.nm_hierarchy is None:
+            return ""
+        try:
+            top = self._groups.cpu().mount / self.nm_hierarchy.strip("/")
+        except ResizeRefusedError as error:
+            return str(error)
+        return "" if top.is_dir() else f"the NodeManager has not made {top} yet"
+
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)
         if held is not None and held.leader == leader:

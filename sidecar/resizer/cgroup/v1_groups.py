@@ -60,9 +60,10 @@ class Groups:
     """Finds and makes groups below `parent`; `nm_hierarchy`: LinuxContainerExecutor's, None for groups of our own."""
 
     def __init__(self, parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> None:
-        mounts = hierarchies(proc)
         self.parent, self.nm_hierarchy, self._proc = Path(parent.strip("/")), nm_hierarchy, proc
-        self.mounts = {name: mounts[name] for name in CONTROLLERS if name in mounts and (memory or name != "memory")}
+        self._wanted = [name for name in CONTROLLERS if memory or name != "memory"]
+        self.mounts: dict[str, Hierarchy] = {}
+        self._find_mounts()
         self._inner: set[Path] = set()
         """The innermost parent groups that were used."""
 
@@ -76,7 +77,9 @@ class Groups:
         return [str(group) for inner in sorted(self._inner) for group in (inner, *inner.parents[:above])]
 
     def cpu(self) -> Hierarchy:
-        """Return the mount of the cpu controller. Raises ResizeRefusedError."""
+        """Return the mount of the cpu controller, also one that is new. Raises ResizeRefusedError."""
+        if "cpu" not in self.mounts:
+            self._find_mounts()
         cpu = self.mounts.get("cpu")
         if cpu is None:
             remedy = "mount it (mount -t cgroup -o cpu,cpuacct), or use another resizer"
@@ -85,6 +88,10 @@ class Groups:
             why, remedy = "it is mounted read-only", "mount it writable (Docker: --privileged)"
             raise ResizeRefusedError("", str(cpu.mount), why, remedy=remedy)
         return cpu
+
+    def _find_mounts(self) -> None:
+        found = hierarchies(self._proc)
+        self.mounts.update({name: found[name] for name in self._wanted if name in found})
 
     def make(self, group: Path, container_id: str) -> bool:
         """Make a group; a new parent group weighs as much as one busy thread on each core would outside of it."""

@@ -85,6 +85,14 @@ class Cgroup2(Resizer):
         finally:
             files.remove_empty([group, *self._ours])
 
+    is_mounted = True
+    """There is none without the mount."""
+
+    def missing(self) -> str:
+        """Return why the NodeManager's groups cannot be resized yet, "" when they can."""
+        top = below(self.mount, self.nm_hierarchy) if self.nm_hierarchy else self.mount
+        return "" if top.is_dir() else f"the NodeManager has not made {top} yet"
+
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)
         if held is not None and held.leader == leader:

@@ -221,7 +221,7 @@ def test_groups_of_the_nodemanager_are_tried_where_they_are(tmp_path: Path) -> N
         "yarn.nodemanager.resource.cpu.enabled": "true",
     }
     hadoop = conf(tmp_path, **settings)
-    assert "hadoop-yarn" in choose("cgroup1", conf=hadoop, proc=root).why_not["cgroup1"]
+    assert "hadoop-yarn" in choose("cgroup1", conf=hadoop, proc=root).missing()
     group(cpu / "hadoop-yarn", CPU_FILES)
     group(cpu / "hadoop-yarn" / NAME, CPU_FILES | {"cpu.cfs_quota_us": "50000"}, ACCOUNT_FILES)
     resizer = choose("cgroup1", conf=hadoop, proc=root).resizer
