@@ -43,12 +43,12 @@ class GateRunner:
         self.handshakes = HandshakeHandover()
         self.tasks = BackgroundTasks("a task of the sidecar failed")
         self.stopping = False
-        self._services = ServicesMeta()
+        self.services = ServicesMeta()
         self._handlers = self.commands.handlers
 
     def add(self, peer: str) -> Connection:
         """Return a new connection with a gate of its own."""
-        gate = Gate(self.node.state, self._services, self.settings.max_frame_mb * _MB)
+        gate = Gate(self.node.state, self.services, self.settings.max_frame_mb * _MB)
         connection = Connection(gate, self.queue.put_gate, self.settings.buffer_mb * _MB)
         connection.peer, connection.on_connected = peer, self.handshakes.begin
         self.connections.add(connection)
@@ -116,6 +116,5 @@ class GateRunner:
         if connection.lost:
             return
         connection.lost = True
-        self._services.data = None
         if self.sessions.remove(connection):
             self.queue.put(SessionLost(connection.gate.attempt_id, time.time()))

@@ -20,6 +20,7 @@ class NmCalls:
     def __init__(self, sessions: Sessions, put: Callable[[Connection, GateEvent], None]) -> None:
         self._sessions, self._put = sessions, put
         self._launching: dict[str, tuple[Launch, set[Connection]]] = {}
+        """Starts that are not answered, by the tag of their call: one container may be launched again meanwhile."""
         self._calls: dict[str, asyncio.Future[Answer]] = {}
         self._number = 0
 
@@ -29,8 +30,9 @@ class NmCalls:
         connection = self._sessions.best(launch.attempt_id)
         if connection is None or connection in tried:
             return False
-        self._launching[launch.container_id] = (launch, tried)
-        self._put(connection, OwnCall(("start", launch.container_id), "startContainers", start_body(launch.payload)))
+        name = self._new_name()
+        self._launching[name] = (launch, tried)
+        self._put(connection, OwnCall(("start", name), "startContainers", start_body(launch.payload)))
         return True
 
     async def call(self, attempt_id: str, method: str, body: bytes) -> Answer:
@@ -38,8 +40,7 @@ class NmCalls:
         connection = self._sessions.best(attempt_id)
         if connection is None:
             return None
-        self._number += 1
-        name = str(self._number)
+        name = self._new_name()
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._calls[name] = future
         self._put(connection, OwnCall(("call", name), method, body))
@@ -61,4 +62,8 @@ class NmCalls:
         launch, tried = self._launching.pop(name)
         if answer.answer is None and self.start(launch, tried | {connection}):
             return []
-        return [Answered(name, *outcome_of(answer.answer, name), now_s)]
+        return [Answered(launch.container_id, *outcome_of(answer.answer, launch.container_id), now_s)]
+
+    def _new_name(self) -> str:
+        self._number += 1
+        return str(self._number)

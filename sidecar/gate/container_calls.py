@@ -74,10 +74,21 @@ class Held(Protocol):
 
 
 @dataclass(slots=True)
-class ServicesMeta:
-    """The aux services' data (the shuffle port), which this NodeManager adds to each answer; None: not known."""
+class _Services:
+    """The aux services' data (the shuffle port) that one NodeManager process adds to each answer; None: not known."""
 
     data: tuple[StringBytesMapProto, ...] | None = None
+
+
+class ServicesMeta:
+    """The aux services' data of the NodeManager process that runs now; connections to an earlier one keep theirs."""
+
+    def __init__(self) -> None:
+        self.now = _Services()
+
+    def forget(self) -> None:
+        """Handle that the NodeManager's process may be another one from now on."""
+        self.now = _Services()
 
 
 @dataclass(slots=True)
@@ -110,8 +121,8 @@ class Wire(Protocol):
     def up(self, data: bytes) -> None:
         """Send to the NodeManager."""
 
-    def down(self, data: bytes) -> None:
-        """Send to the client."""
+    def answer(self, call: Call, data: bytes) -> None:
+        """Answer a call of the client."""
 
     def own(self, method: str, body: bytes, then: Callable[[Answer], None]) -> None:
         """Call the NodeManager; `then` gets its answer."""
@@ -131,12 +142,24 @@ class Calls:
         self._answers = ServerConnection()
         self._starts: list[_Starting] = []
         self._parked: list[_Parked] = []
-        self._early: dict[str, _Starting] = {}
+        self._early: dict[str, list[_Starting]] = {}
+        self._services: _Services | None = None
+        """The data of the NodeManager process of this connection; None until that has sent something."""
 
     @property
     def kept_bytes(self) -> int:
         """Bytes of calls that wait here for a decision."""
         return sum(len(s.call.raw) for s in self._starts) + sum(len(p.call.raw) for p in self._parked)
+
+    def reached(self) -> None:
+        """Handle that the NodeManager has sent something: this connection belongs to the process that runs now."""
+        if self._services is None:
+            self._services = self._meta.now
+
+    def forget_services(self) -> None:
+        """Handle the end of the connection to the NodeManager, which may be the end of its process."""
+        if self._services is None or self._services is self._meta.now:
+            self._meta.forget()
 
     def take(self, call: Call) -> None:
         """Handle a call of the client."""
@@ -193,7 +216,7 @@ class Calls:
         outcome, text = outcome_of(answer, cid)
         if answer is not None and is_early(text) and pending in self._starts and pending.tries[cid] < _TRIES:
             pending.tries[cid] += 1
-            self._early[cid] = pending
+            self._early.setdefault(cid, []).append(pending)
             self._wire.emit(StartEarly(cid))
             return
         repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
@@ -211,14 +234,13 @@ class Calls:
         elif pending in self._starts:
             self._starts.remove(pending)
             if repeated and pending.answers:
-                self._wire.down(self._answers.response(pending.call, pending.answers[-1]))
+                self._wire.answer(pending.call, self._answers.response(pending.call, pending.answers[-1]))
             elif answer is not None:
-                self._wire.down(answer.raw)
+                self._wire.answer(pending.call, answer.raw)
 
     def again(self, cid: str) -> None:
         """Resend a start that arrived before the NodeManager had registered with the ResourceManager."""
-        pending = self._early.pop(cid, None)
-        if pending is not None:
+        for pending in self._early.pop(cid, ()):
             pending.unanswered -= 1
             self._let_through(pending, cid)
 
@@ -229,9 +251,10 @@ class Calls:
         call = pending.call
         if pending.failure is not None:
             self._starts.remove(pending)
-            self._wire.down(renumber(pending.failure, call.call_id, call.client_id, call.retry_count))
+            self._wire.answer(call, renumber(pending.failure, call.call_id, call.client_id, call.retry_count))
             return
-        if self._meta.data is None:
+        services = self._services
+        if services is None or services.data is None:
             pending.unanswered += 1
             self._wire.own("startContainers", b"", lambda answer: self._meta_answered(pending, answer))
             return
@@ -239,8 +262,8 @@ class Calls:
         whole = merged(pending.answers)
         whole.succeeded_requests.extend(container_proto(cid) for cid in pending.held)
         if not whole.services_meta_data:
-            whole.services_meta_data.extend(self._meta.data)
-        self._wire.down(self._answers.response(call, whole))
+            whole.services_meta_data.extend(services.data)
+        self._wire.answer(call, self._answers.response(call, whole))
 
     def _meta_answered(self, pending: _Starting, answer: Answer) -> None:
         pending.unanswered -= 1
@@ -258,7 +281,8 @@ class Calls:
         message = StartContainersResponseProto.FromString(answer.body)
         if not message.IsInitialized():
             raise DecodeError("the NodeManager's answer lacks required fields")
-        self._meta.data = tuple(message.services_meta_data)
+        if self._services is not None:
+            self._services.data = tuple(message.services_meta_data)
         return message
 
     def _statuses(self, call: Call, held: dict[str, Resources]) -> None:
@@ -270,13 +294,13 @@ class Calls:
             return
         rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
         if not rest:
-            self._wire.down(self._answers.response(call, GetContainerStatusesResponseProto(status=ours)))
+            self._wire.answer(call, self._answers.response(call, GetContainerStatusesResponseProto(status=ours)))
             return
 
         def merge(answer: Response) -> None:
             whole = GetContainerStatusesResponseProto.FromString(answer.body)
             whole.status.extend(ours)
-            self._wire.down(self._answers.response(call, whole))
+            self._wire.answer(call, self._answers.response(call, whole))
 
         body = GetContainerStatusesRequestProto(container_id=rest).SerializeToString()
         self._wire.own(call.method, body, self._for_client(call, merge))
@@ -296,13 +320,13 @@ class Calls:
         done = [container_proto(cid) for cid in stopped]
         rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
         if not rest:
-            self._wire.down(self._answers.response(call, StopContainersResponseProto(succeeded_requests=done)))
+            self._wire.answer(call, self._answers.response(call, StopContainersResponseProto(succeeded_requests=done)))
             return
 
         def merge(answer: Response) -> None:
             whole = StopContainersResponseProto.FromString(answer.body)
             whole.succeeded_requests.extend(done)
-            self._wire.down(self._answers.response(call, whole))
+            self._wire.answer(call, self._answers.response(call, whole))
 
         body = StopContainersRequestProto(container_id=rest).SerializeToString()
         self._wire.own(call.method, body, self._for_client(call, merge))
@@ -330,7 +354,7 @@ class Calls:
     def _for_client(self, call: Call, merge: Callable[[Response], None]) -> Callable[[Answer], None]:
         def then(answer: Answer) -> None:
             if isinstance(answer, Failure):
-                self._wire.down(renumber(answer, call.call_id, call.client_id, call.retry_count))
+                self._wire.answer(call, renumber(answer, call.call_id, call.client_id, call.retry_count))
             elif answer is not None:
                 merge(answer)
 
@@ -340,8 +364,8 @@ class Calls:
         """Handle that the client is gone: drop its undecided starts and its parked calls."""
         for pending in self._starts:
             self._wire.emit(*(StartWithdrawn(cid) for cid in sorted(pending.undecided)))
-        for cid in self._early:
-            self._wire.emit(StartAnswered(cid, Outcome.REFUSED, "the NodeManager had not registered when it came"))
+        early = "the NodeManager had not registered when it came"
+        self._wire.emit(*(StartAnswered(cid, Outcome.REFUSED, early) for cid in self._early))
         self._early.clear()
         self._starts.clear()
         self._parked.clear()

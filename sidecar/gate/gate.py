@@ -2,7 +2,8 @@
 
 The SASL handshake is relayed verbatim to an upstream connection of this gate's own; the attempt that the NMToken names
 is believed once the NodeManager said SUCCESS. After the client closed, the upstream can stay open as the attempt's
-session: our own calls are sent on it under call ids from the top of the range, which no client has reached.
+session: our own calls are sent on it under call ids from the top of the range. An id belongs to one call until that
+call is answered: a client that sends it again before has broken the protocol.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class Gate:
         self._client = ClientConnection(max_frame_bytes)
         self._relay = SaslRelay()
         self._calls = Calls(self, held, meta)
+        self._in_flight: set[int] = set()
+        """Ids of the client's calls that are not answered yet."""
         self._awaited: dict[int, Callable[[Answer], None]] = {}
         self._next_own = _TOP_CALL_ID
         self._out: list[GateCommand] = []
@@ -126,6 +129,7 @@ class Gate:
         if not self.upstream_open:
             return
         try:
+            self._calls.reached()
             for event in self._client.receive_data(data):
                 self._upstream_said(event)
         except (HadoopRpcError, DecodeError, EncodeError) as error:  # also a readable message that cannot be passed on
@@ -152,6 +156,9 @@ class Gate:
                 if event.protocol != NM_PROTOCOL:
                     self._pass_through(f"the protocol is {event.protocol or 'not named'}", encrypted=False)
             case Call():
+                if event.call_id in self._in_flight or event.call_id in self._awaited:
+                    raise RemoteProtocolError(f"call id {event.call_id} comes again before its call is answered")
+                self._in_flight.add(event.call_id)
                 self._calls.take(event)
                 return
         self.up(event.raw)
@@ -160,14 +167,16 @@ class Gate:
 
     def _upstream_said(self, event: ClientEvent) -> None:
         if isinstance(event, Opaque):
-            self.down(event.data)
+            self._down(event.data)
             return
         if isinstance(event, SaslFrame):
             self._login(self._relay.from_server(event))
         elif event.call_id != SASL_CALL_ID and event.call_id in self._awaited:
             self._awaited.pop(event.call_id)(event)
             return
-        self.down(event.raw)
+        else:
+            self._in_flight.discard(event.call_id)
+        self._down(event.raw)
 
     def _login(self, result: SaslResult | None) -> None:
         if result is None:
@@ -192,7 +201,12 @@ class Gate:
         if self.upstream_open:
             self._out.append(ToUpstream(data))
 
-    def down(self, data: bytes) -> None:
+    def answer(self, call: Call, data: bytes) -> None:
+        """Answer a call of the client."""
+        self._in_flight.discard(call.call_id)
+        self._down(data)
+
+    def _down(self, data: bytes) -> None:
         """Send to the client, unless it is gone."""
         if self.client_open:
             self._out.append(ToClient(data))
@@ -213,7 +227,7 @@ class Gate:
         if not self.upstream_open:
             then(None)
             return
-        while self._next_own in self._awaited:
+        while self._next_own in self._awaited or self._next_own in self._in_flight:
             self._next_own -= 1
         call_id, self._next_own = self._next_own, self._next_own - 1
         if self._next_own < _TOP_CALL_ID >> 1:
@@ -232,6 +246,7 @@ class Gate:
         for then in awaited.values():
             then(None)
         self._calls.abandon()
+        self._calls.forget_services()
         if self.client_open:
             self.client_open = False
             self._out.append(CloseClient())

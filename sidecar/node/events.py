@@ -147,7 +147,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """The NodeManager's list, of a start that an earlier sidecar process sent: it is there, or it is not."""
+    """What the NodeManager's list says of a start whose answer was lost: it is there, or it is not."""
 
     container_id: str
     there: bool

@@ -33,6 +33,8 @@ QUEUED_PATH: Final = "/jmx?qry=Hadoop:service=NodeManager,name=NodeManagerMetric
 """Where the NodeManager says how many containers stand in that queue (ContainerScheduler)."""
 _YOUNG_S: Final = 3.0
 """Age in seconds below which an answered container need not be listed yet."""
+UNANSWERED_S: Final = 30.0
+"""Time after which the list decides on a start that the NodeManager has not answered: its answer is lost."""
 
 
 class Listed(BaseModel):
@@ -98,7 +100,8 @@ def compare(
         settled = container.since_s + _YOUNG_S < listed.asked_s
         if row is not None and row.state == KILLING and container.phase is Phase.RUNNING:
             events.append(Dying(container.id, now_s))
-        if container.phase is Phase.DOUBTFUL and (row is not None or settled):
+        overdue = container.phase is Phase.STARTING and container.since_s + UNANSWERED_S < listed.asked_s
+        if overdue or (container.phase is Phase.DOUBTFUL and (row is not None or settled)):
             events.append(Doubtful(container.id, row is not None, now_s))
         if container.id in pidfds or not (container.phase is Phase.RUNNING or container.phase in KILLED):
             continue

@@ -21,6 +21,7 @@ from sidecar.node.node_state import NodeState
 from sidecar.node.phases import STARTS, Phase
 
 RESTARTED: Final = "the sidecar restarted"
+UNANSWERED: Final = "its NodeManager neither answered its start nor lists it"
 UNLAUNCHED: Final = "its NodeManager was restarted before its launch, and does not launch it any more"
 UNFINISHED: Final = "its NodeManager was restarted before its end, and does not take note of it"
 UNLAUNCHED_S: Final = 10.0
@@ -67,18 +68,18 @@ class Recovery:
         state.out.append(Watch(container.id, container.start.app_id))
 
     def cleared_up(self, event: Doubtful) -> None:
-        """Handle whether the NodeManager has a start whose answer was lost with an earlier process.
+        """Handle whether the NodeManager has a start whose answer was lost, with an earlier process or in this one.
 
         A start that it does not have may still arrive from a call under way: the proxy releases lost containers,
         and the ResourceManager then has them ended. A guaranteed one is asked for again by its application master.
         """
         container = self.state.containers.get(event.container_id)
-        if container is None or container.phase is not Phase.DOUBTFUL:
+        if container is None or container.phase not in STARTS:
             return
         if event.there:
             self._launches.answered(Answered(container.id, Outcome.STARTED, "", event.now_s))
         elif container.kind == QUEUEABLE:
-            reason = f"{RESTARTED} while it was being started"
+            reason = f"{RESTARTED} while it was being started" if container.phase is Phase.DOUBTFUL else UNANSWERED
             self._endings.finish(container, EventKind.LOST, reason, event.now_s)
         else:
             self._endings.forget(container, event.now_s)

@@ -23,7 +23,7 @@ class NodeManagerPoller:
         self._dispatcher, self._node, self._rest = dispatcher, dispatcher.node, rest
         self._settings = dispatcher.settings
         self._changed = asyncio.Event()
-        self._liveness = NmLiveness(upstream, self._settings.connect_timeout_s, lambda _: self._changed.set())
+        self._liveness = NmLiveness(upstream, self._settings.connect_timeout_s, self._liveness_changed)
 
     async def watch_liveness(self) -> None:
         """Notice at once when the NodeManager ends or returns, until cancelled."""
@@ -40,6 +40,12 @@ class NodeManagerPoller:
                 await self._tick_or_change()
                 if self._dispatcher.watcher.unseen() or not answered:
                     break
+
+    def _liveness_changed(self, _why: str) -> None:
+        """Forget what belongs to one process of the NodeManager: it has ended, or another one answers."""
+        self._dispatcher.gates.services.forget()
+        self._rest.forget()
+        self._changed.set()
 
     async def _reconcile(self) -> bool:
         """Pass differences to the node machine; return whether the NodeManager answered."""

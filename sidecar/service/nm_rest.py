@@ -34,6 +34,12 @@ class NodeManagerRest:
         self._client, self._metrics, self._on_node_id = client, metrics, on_node_id
         self._failures = 0
         self._began_s = 0.0
+        self._is_known = False
+        """Whether name and begin are those of the NodeManager's present process."""
+
+    def forget(self) -> None:
+        """Handle that the NodeManager's process may be another one from now on."""
+        self._is_known = False
 
     @property
     def stalled(self) -> bool:
@@ -47,7 +53,7 @@ class NodeManagerRest:
         """
         asked_s = time.time()
         try:
-            if self.answers is not True:
+            if not self._is_known:
                 self._read_info(await self._client.get(self.url + "/ws/v1/node/info"))
             answer = await self._client.get(self.url + "/ws/v1/node/containers")
             listed = read_list(answer, asked_s, 0.0 if blind() else self._began_s)
@@ -77,7 +83,7 @@ class NodeManagerRest:
             log.warning("the NodeManager's list of containers cannot be read", why=str(error))
         if self.answers or self._failures:
             self._failures += 1  # it answered once, so it is not a REST that admits nobody
-        self.answers = False
+        self.answers = self._is_known = False
         self.why = f"the NodeManager's REST does not answer: {error}"
 
     def _read_info(self, info: Any) -> None:
@@ -86,5 +92,6 @@ class NodeManagerRest:
         fields = inner if isinstance(inner, dict) else {}
         node_id, began_ms = fields.get("id"), fields.get("nmStartupTime")
         self._began_s = began_ms / 1000 if isinstance(began_ms, int) else 0.0
+        self._is_known = True
         if isinstance(node_id, str) and node_id:
             self._on_node_id(node_id)

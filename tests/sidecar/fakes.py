@@ -89,6 +89,9 @@ class FakeNm:
         """Containers that it lists as not launched."""
         self.began_s = 1.0
         """When its process began, Unix time."""
+        self.node_id = "node1:8041"
+        self.shuffle_port = 13562
+        """What its aux service tells with each answer to a start."""
         self.stop_takes_s = 0.0
         self.pings = 0
         self.sick = False
@@ -159,7 +162,7 @@ class FakeNm:
 
     def _start(self, request: y.StartContainersRequestProto) -> y.StartContainersResponseProto:
         answer = y.StartContainersResponseProto()
-        answer.services_meta_data.add(key="mapreduce_shuffle", value=b"\0\0\x34\xfa")
+        answer.services_meta_data.add(key="mapreduce_shuffle", value=self.shuffle_port.to_bytes(4, "big"))
         ids = []
         for one in request.start_container_request:
             token = y.ContainerTokenIdentifierProto.FromString(one.container_token.identifier)
@@ -289,7 +292,7 @@ def nm_web(nm: FakeNm, extra: Sequence[dict[str, Any]] = ()) -> FastAPI:
 
     @app.get("/ws/v1/node/info")
     async def info() -> dict[str, Any]:
-        return {"nodeInfo": {"id": "node1:8041", "nmStartupTime": int(nm.began_s * 1000)}}
+        return {"nodeInfo": {"id": nm.node_id, "nmStartupTime": int(nm.began_s * 1000)}}
 
     @app.get("/ws/v1/node/containers")
     async def containers() -> dict[str, Any]:

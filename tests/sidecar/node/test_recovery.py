@@ -44,7 +44,7 @@ from sidecar.node.journal_records import (
     line_of,
     read,
 )
-from sidecar.node.nm_reconcile import Listed, NmList, compare
+from sidecar.node.nm_reconcile import UNANSWERED_S, Listed, NmList, compare
 from sidecar.node.node import Node
 from sidecar.node.phases import KEPT, Phase
 from sidecar.node.recovery import Restored
@@ -167,6 +167,24 @@ def test_a_start_without_an_answer_is_looked_up(there: bool) -> None:
     assert kinds == [EventKind.STARTED if there else EventKind.LOST]
     assert ("q" in lives.node.state.containers) is there
     assert ("q" in lives.node.state.over) is not there
+
+
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("queueable", [True, False])
+def test_an_answer_that_never_comes_is_looked_up_after_a_while(queueable: bool, there: bool) -> None:
+    """Else the container would count as use of the node until the sidecar's end."""
+    lives = lived(*held("q") if queueable else [arrived("q", 1, q=False)])
+    sent_s = lives.node.state.containers["q"].since_s
+    listed = (Listed(id="q", state="RUNNING"),) if there else ()
+    due_s = sent_s + UNANSWERED_S + 0.1
+    containers = lives.node.state.containers
+    assert compare(NmList(listed, sent_s + UNANSWERED_S), containers, (), (), due_s) == []
+    (event,) = compare(NmList(listed, due_s), containers, (), (), due_s)
+    assert event == Doubtful("q", there, due_s)
+    kinds = [c.event.kind for c in lives.handle(event) if isinstance(c, ReportEvent)]
+    assert kinds == [EventKind.STARTED] if there else kinds == [EventKind.LOST] * queueable
+    assert ("q" in containers) is there
+    assert lives.handle(Answered("q", Outcome.STARTED, "", due_s + 1)) == []
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "without an answer"])

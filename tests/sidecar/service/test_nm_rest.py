@@ -54,3 +54,21 @@ def test_the_queue_is_asked_for_only_where_a_container_is_scheduled() -> None:
 @pytest.mark.parametrize("metrics", [QuicksilverError("forbidden"), {"no": "beans"}])
 def test_a_nodemanager_without_metrics_counts_as_one_that_does_not_queue(metrics: object) -> None:
     assert read(Client("SCHEDULED", metrics)).queued == 0
+
+
+def test_name_and_begin_are_read_again_when_the_process_may_be_another() -> None:
+    """Also where its REST never failed meanwhile: it is up before the port of the calls is, and down after it."""
+    names: list[str] = []
+    client = Client("RUNNING", METRICS)
+    rest = NodeManagerRest(URL, cast("AsyncRestClient", client), SidecarMetrics(), names.append)
+
+    def began_s(node_id: str, began_ms: int) -> float:
+        client.answers["/ws/v1/node/info"] = {"nodeInfo": {"id": node_id, "nmStartupTime": began_ms}}
+        listed = asyncio.run(rest.containers(lambda: False))
+        assert listed is not None
+        return listed.began_s
+
+    assert (began_s("n:1", 1000), began_s("n:2", 2000)) == (1.0, 1.0)
+    rest.forget()
+    assert began_s("n:2", 2000) == 2.0
+    assert names == ["n:1", "n:2"]
