@@ -5,7 +5,7 @@ Times are Unix seconds, memory in MB. A *session* is an authenticated connection
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from policies.common.shrinking import Shrinking
@@ -341,6 +341,8 @@ class Watch:
 
     container_id: str
     app_id: str
+    sent_s: float = field(default=0.0, compare=False)
+    """When its start was sent, Unix time: its process is not older. 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Launches:
         state.out += (
             *state.sharing.join(container, now_s),
             command,
-            Watch(container.id, container.start.app_id),
+            Watch(container.id, container.start.app_id, now_s),
         )
 
     def answered(self, event: Answered) -> None:
@@ -72,6 +72,8 @@ class Launches:
         state, now_s = self.state, event.now_s
         self._run(container, now_s)
         state.report(container, EventKind.STARTED, event.text, now_s)
+        if event.text and not container.taken_over:
+            state.out.append(Watch(container.id, container.start.app_id))  # an earlier call started it
         if container.kind == QUEUEABLE:
             state.out.append(Settled(container.id))
         if container.process_gone:

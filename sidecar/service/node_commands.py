@@ -151,7 +151,7 @@ class NodeCommands:
     # Processes
 
     def _watch(self, command: Watch) -> None:
-        self._watcher.watch(command.container_id, command.app_id)
+        self._watcher.watch(command.container_id, command.app_id, command.sent_s)
 
     def _unwatch(self, command: Unwatch) -> None:
         self._watcher.unwatch(command.container_id)

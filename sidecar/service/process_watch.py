@@ -1,34 +1,44 @@
 """Watches for ends of containers: a pidfd on each session leader, found through the NodeManager's pid file.
 
 The file is `nmPrivate/APP/CONTAINER/CONTAINER.pid` in any of the NodeManager's local directories; only root and the
-NodeManager's own user can read it. Where that fails, `blind` says so, and the NodeManager's list is used instead.
+NodeManager's own user can read it. Where that fails, `blind` says so, and the NodeManager's list is used instead; also
+for a container whose file names a process that `pid_file.doubt` does not believe.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from quicksilver.common.process.logs import get_logger
 from sidecar.resizer.base import Leader
-from sidecar.resizer.processes import leader_of
+from sidecar.resizer.processes import began_s, leader_of, look
+from sidecar.service.pid_file import PidFile, doubt, read_pid_file
 
 log = get_logger(__name__)
 _BEFORE_S: Final = 2.0
 """A process that began this many seconds after its pid file was written is another one, with a reused pid."""
+_DOUBTED_S: Final = 10.0
+"""How long a process may be doubted until that is logged: it becomes what it is to be within a second."""
+_AGAIN_S: Final = 1.0
+"""Time between two looks at such a process."""
 
 
 @dataclass(slots=True)
 class _Watched:
     app_id: str
+    sent_s: float
     pidfd: int | None = None
     pid: int | None = None
+    doubted_s: float | None = None
+    """Since when the process in its file is doubted, monotonic."""
+    again_s: float = 0.0
+    """When its file is looked for next, monotonic."""
 
 
 class Watcher:
@@ -52,9 +62,10 @@ class Watcher:
         self._watched: dict[str, _Watched] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self, container_id: str, app_id: str) -> None:
-        """Watch for a container's end."""
-        self._watched.setdefault(container_id, _Watched(app_id))
+    def watch(self, container_id: str, app_id: str, sent_s: float = 0.0) -> None:
+        """Watch for a container's end. sent_s: when its start was sent, Unix time; 0: not known."""
+        watched = self._watched.setdefault(container_id, _Watched(app_id, sent_s))
+        watched.sent_s = min(watched.sent_s, sent_s)
         self._arm()
 
     def unwatch(self, container_id: str) -> None:
@@ -97,47 +108,56 @@ class Watcher:
     def _poll(self) -> None:
         self._timer = None
         for container_id, watched in list(self._watched.items()):
-            if watched.pidfd is None:
+            if watched.pidfd is None and watched.again_s <= time.monotonic():
                 self._look(container_id, watched)
         if self.unseen():
             self._arm()
 
     def _look(self, container_id: str, watched: _Watched) -> None:
-        pid_file = self._pid_file(container_id, watched.app_id)
-        if pid_file is None:
+        file = self._pid_file(container_id, watched.app_id)
+        if file is None:
             return
-        pid, written_s = pid_file
         try:
-            pidfd = os.pidfd_open(pid)
+            pidfd = os.pidfd_open(file.pid)
         except ProcessLookupError:
             self._ended(container_id)
             return
         except OSError as error:
             self._cannot_see(f"pidfd_open failed: {error.strerror or error}")
             return
-        began_s = _began_s(pid)
-        if began_s > written_s + _BEFORE_S:
+        process = look(file.pid)
+        if process is None or began_s(process) > file.written_s + _BEFORE_S:
             os.close(pidfd)
             self._ended(container_id)
             return
-        watched.pid, watched.pidfd = pid, pidfd
+        why = doubt(file, process, container_id, watched.sent_s)
+        if why:
+            os.close(pidfd)
+            self._doubted(container_id, watched, f"process {file.pid}: {why}")
+            return
+        watched.pid, watched.pidfd = file.pid, pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._ended, container_id)
-        self._on_found(container_id, pid, began_s)
+        self._on_found(container_id, file.pid, began_s(process))
 
-    def _pid_file(self, container_id: str, app_id: str) -> tuple[int, float] | None:
-        """Return the process id in the container's pid file and when it was written; None while there is no file."""
+    def _doubted(self, container_id: str, watched: _Watched, why: str) -> None:
+        now_s = time.monotonic()
+        if watched.doubted_s is None:
+            watched.doubted_s = now_s
+        if now_s - watched.doubted_s >= _DOUBTED_S:
+            if not watched.again_s:
+                text = "its pid file names a process that is not believed to be its own: it is not resized"
+                log.warning(text, container=container_id, why=why)
+            watched.again_s = now_s + _AGAIN_S
+
+    def _pid_file(self, container_id: str, app_id: str) -> PidFile | None:
         for directory in self.local_dirs:
-            path = directory / "nmPrivate" / app_id / container_id / f"{container_id}.pid"
             try:
-                with path.open("rb") as file:
-                    text, written_s = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
-            except (FileNotFoundError, NotADirectoryError):
-                continue
+                file = read_pid_file(directory, app_id, container_id)
             except OSError as error:
                 self._cannot_see(f"{directory / 'nmPrivate'} cannot be read: {error.strerror or error}")
                 continue
-            if text.isdigit():
-                return int(text), written_s
+            if file is not None:
+                return file
         return None
 
     def _ended(self, container_id: str) -> None:
@@ -154,11 +174,3 @@ class Watcher:
         if not self.blind:
             log.warning(f"{why}: ends of containers are noticed by the NodeManager's list alone, each second")
         self.blind = why
-
-
-def _began_s(pid: int) -> float:
-    """Return when a process began, Unix seconds; 0 when it is gone (its pidfd then says so)."""
-    try:
-        return psutil.Process(pid).create_time()
-    except psutil.NoSuchProcess:
-        return 0.0

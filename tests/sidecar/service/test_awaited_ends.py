@@ -37,7 +37,7 @@ async def ended_before_the_nodemanager_knows(w: World, process: asyncio.subproce
 
 def test_a_guaranteed_start_goes_up_when_the_nodemanager_knows_of_the_room(tmp_path: Path) -> None:
     async def story() -> None:
-        process = await asyncio.create_subprocess_exec("sleep", "60")
+        process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
         async with world(tmp_path) as w:
             ams = await ended_before_the_nodemanager_knows(w, process)
             assert w.nm.running == {cid(3), cid(4)}

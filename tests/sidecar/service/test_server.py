@@ -142,7 +142,7 @@ def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) ->
             answer = await am.start(start_request(cid(2), opportunistic=False))
             assert [container_id(one) for one in answer.succeeded_requests] == [cid(2)]
             assert answer.services_meta_data[0].key == "mapreduce_shuffle"
-            process = await asyncio.create_subprocess_exec("sleep", "60")
+            process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
             w.pid_file(2, process.pid)
             await until(lambda: w.sidecar.dispatcher.watcher.pid(cid(2)) == process.pid)
             assert w.sidecar.node.state.used("G") == Resources(1024, 1)
@@ -470,7 +470,7 @@ def test_a_recycled_process_number_is_not_believed(tmp_path: Path) -> None:
     async def story() -> None:
         async with world(tmp_path) as w:
             am = await FakeAm.connect(w.port)
-            process = await asyncio.create_subprocess_exec("sleep", "60")
+            process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
             old = w.pid_file(2, process.pid)
             os.utime(old, (time.time() - 3600, time.time() - 3600))
             await am.start(start_request(cid(2), opportunistic=False))

@@ -1,0 +1,92 @@
+"""The pid file of a container, and whether the process that it names may be taken for the container's.
+
+With DefaultContainerExecutor containers run as the NodeManager's user, to whom the file belongs: code of a container
+may write any number into it. The sidecar is root, and stops, bounds and moves what the file names. So it does that only
+where the file's owner could do the same, or where the process carries the container's id in a place that nobody can
+write for another user's process. That holds after a NodeManager's restart, too, when its containers descend from init.
+
+- DefaultContainerExecutor: the shell that writes its own number calls setsid afterwards; its user is the file's.
+- LinuxContainerExecutor: container-executor calls setsid, writes the number as the NodeManager's user, enters the
+  NodeManager's control group, becomes the submitter, and runs launch_container.sh, which exports CONTAINER_ID and
+  then replaces itself (container-executor.c, launch_container_as_user; ContainerLaunch.java).
+- Its Docker runtime writes the number of the Docker container's first process, which has the same environment.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path, PurePath
+from typing import Final, NamedTuple
+
+from sidecar.resizer.processes import PROC, Process, began_s, groups_of
+
+_CLOCK_S: Final = 10.0
+"""A process that began this many seconds before its container is another one; less may be a change of the clock."""
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class PidFile(NamedTuple):
+    """What a container's pid file says."""
+
+    pid: int
+    written_s: float
+    owner: int
+    """The file's user id: that of the NodeManager."""
+
+
+def read_pid_file(local_dir: Path, app_id: str, container_id: str) -> PidFile | None:
+    """Return what the pid file says, None when there is none (yet). No symbolic link is followed. Raises OSError."""
+    try:
+        folder = os.open(local_dir / "nmPrivate", _FOLDER)
+        try:
+            for name in (app_id, container_id):
+                above, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+                os.close(above)
+            descriptor = os.open(f"{container_id}.pid", _FILE, dir_fd=folder)
+        finally:
+            os.close(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        about = os.fstat(descriptor)
+        plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
+        text = os.read(descriptor, 64).strip() if plain else b""
+    finally:
+        os.close(descriptor)
+    return PidFile(int(text), about.st_mtime, about.st_uid) if text.isdigit() else None
+
+
+def doubt(file: PidFile, process: Process, container_id: str, sent_s: float, proc: Path = PROC) -> str:
+    """Return why a process is not taken for a container's session leader, "" when it is.
+
+    It may be one a moment later. sent_s: when the container's start was sent, Unix time; 0: not known.
+    """
+    if process.session != process.pid:
+        return "it leads no session"
+    if began_s(process, proc) < sent_s - _CLOCK_S:
+        return "it is older than the container"
+    if _users(process.pid, proc) == {file.owner}:
+        return ""  # the file's owner may signal it
+    groups = groups_of(process.pid, proc) or {}
+    if any(container_id in PurePath(path).parts for path in groups.values()):
+        return ""
+    try:
+        environment = (proc / str(process.pid) / "environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return "it is gone"
+    except PermissionError:
+        return "" if os.geteuid() else "its environment cannot be read (CAP_SYS_PTRACE)"  # else it is out of reach
+    if f"CONTAINER_ID={container_id}".encode() in environment:
+        return ""
+    return "it is another user's, and neither its control group nor its environment names the container"
+
+
+def _users(pid: int, proc: Path) -> set[int]:
+    """Return the real, effective and saved user id of a process; none when it is gone."""
+    try:
+        lines = (proc / str(pid) / "status").read_text(errors="replace").splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return set()
+    return {int(word) for line in lines if line.startswith("Uid:") for word in line.split()[1:4]}

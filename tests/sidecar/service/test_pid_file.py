@@ -1,0 +1,183 @@
+"""Which process a container's pid file may name: whoever can write the file must not steer root with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_mounts import hierarchies
+from sidecar.resizer.processes import look
+from sidecar.service.pid_file import PidFile, doubt, read_pid_file
+from sidecar.service.process_watch import Watcher
+from tests.sidecar.fakes import APP, cid
+from tests.sidecar.resizer.containers import needs_cgroup1, wait_until
+from tests.sidecar.service.test_server import run, until
+
+NOBODY, SUBMITTER = 65534, 65533
+ID = f"CONTAINER_ID={cid(2)}"
+STARTS_AND_ENDS = """
+import subprocess, sys
+child = subprocess.Popen(sys.argv[2:], start_new_session=True, user=int(sys.argv[1]), stdout=subprocess.DEVNULL)
+print(child.pid)
+"""
+BECOMES_ONE = f"""
+import os, sys
+sys.stdin.read(1)
+os.setuid({SUBMITTER})
+os.execve('/bin/sleep', ['sleep', '1000'], {{'CONTAINER_ID': '{cid(2)}'}})
+"""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="starts processes as other users")
+
+
+@contextmanager
+def process(uid: int, *environment: str, session: bool = True, parent_ends: bool = False) -> Iterator[int]:
+    """Run a process of a user; with `parent_ends` it descends from init, as after a restart of its NodeManager."""
+    command = ["env", "-i", *environment, "sleep", "1000"]
+    if parent_ends:
+        pid = int(subprocess.check_output([sys.executable, "-c", STARTS_AND_ENDS, str(uid), *command]))
+        end: Callable[[], None] = lambda: os.kill(pid, 9)  # noqa: E731
+    else:
+        child = subprocess.Popen(command, start_new_session=session, user=uid)
+        pid, end = child.pid, lambda: end_session(child)
+    try:
+        wait_until(lambda: (Path(f"/proc/{pid}/comm").read_text()) == "sleep\n", "the command")
+        yield pid
+    finally:
+        end()
+
+
+def end_session(child: subprocess.Popen[bytes]) -> None:
+    """End a process and take note of its end."""
+    child.kill()
+    child.communicate()
+
+
+def why(pid: int, owner: int, sent_s: float = 0.0) -> str:
+    """Return why a process is doubted that a file of `owner` names."""
+    found = look(pid)
+    assert found is not None
+    return doubt(PidFile(pid, time.time(), owner), found, cid(2), sent_s)
+
+
+@needs_root
+def test_the_file_of_another_user_does_not_name_processes_of_root() -> None:
+    with process(0) as pid:
+        assert "another user's" in why(pid, NOBODY)
+
+
+@needs_root
+@pytest.mark.parametrize("parent_ends", [False, True], ids=["child", "after a NodeManager's restart"])
+def test_containers_of_every_executor_are_believed(parent_ends: bool) -> None:
+    with process(NOBODY, parent_ends=parent_ends) as default_executor:
+        assert why(default_executor, NOBODY) == ""
+    with process(SUBMITTER, ID, "B=1", parent_ends=parent_ends) as linux_executor:
+        assert why(linux_executor, NOBODY) == ""
+    with process(0, "A=1", ID, parent_ends=parent_ends) as first_of_docker:
+        assert why(first_of_docker, NOBODY) == ""
+
+
+@needs_root
+@pytest.mark.parametrize("said", [f"{ID}9", f"X{ID}", "CONTAINER_ID=", f"A={ID}"])
+def test_the_environment_has_to_name_this_very_container(said: str) -> None:
+    with process(SUBMITTER, said) as pid:
+        assert "another user's" in why(pid, NOBODY)
+
+
+@pytest.mark.cgroup
+@needs_root
+def test_the_nodemanager_s_control_group_names_it_too() -> None:
+    """A command of LinuxContainerExecutor that has cleared its environment."""
+    needs_cgroup1()
+    top = hierarchies()["cpu"].mount / f"pid-file-{os.getpid()}"
+    with process(SUBMITTER) as pid:
+        assert why(pid, NOBODY) != ""
+        try:
+            for name, believed in ((f"{cid(2)}0", False), (cid(2), True)):
+                (top / name).mkdir(parents=True)
+                files.write(top / name / "cgroup.procs", str(pid), "")
+                assert (why(pid, NOBODY) == "") is believed
+        finally:
+            files.write(top.parent / "cgroup.procs", str(pid), "")
+            files.remove_empty([top / f"{cid(2)}0", top / cid(2), top])
+
+
+def test_a_process_without_a_session_or_older_than_the_container_is_doubted() -> None:
+    me = os.geteuid()
+    with process(me, session=False) as pid:
+        assert why(pid, me) == "it leads no session"
+    with process(me) as pid:
+        assert why(pid, me, time.time()) == ""
+        assert why(pid, me, time.time() + 60) == "it is older than the container"
+
+
+def written(folder: Path, text: str = "1\n") -> Path:
+    """Write a container's pid file."""
+    path = folder / "nmPrivate" / APP / cid(2) / f"{cid(2)}.pid"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def test_a_pid_file_is_read(tmp_path: Path) -> None:
+    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    path = written(tmp_path, "4711\n")
+    assert read_pid_file(tmp_path, APP, cid(2)) == PidFile(4711, path.stat().st_mtime, os.geteuid())
+    path.write_text("47x\n")
+    assert read_pid_file(tmp_path, APP, cid(2)) is None
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_no_symbolic_link_is_followed(tmp_path: Path, level: int) -> None:
+    path = written(tmp_path / "real")
+    link = (path, *path.parents)[level]
+    link.rename(tmp_path / "moved")
+    link.symlink_to(tmp_path / "moved")
+    assert path.read_text() == "1\n"
+    if level:
+        assert read_pid_file(tmp_path / "real", APP, cid(2)) is None
+    else:
+        with pytest.raises(OSError, match="Too many levels of symbolic links"):
+            read_pid_file(tmp_path / "real", APP, cid(2))
+
+
+def test_a_pipe_does_not_stop_the_sidecar_and_a_hard_link_is_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    os.link(path, tmp_path / "other")
+    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    path.unlink()
+    os.mkfifo(path)
+    assert read_pid_file(tmp_path, APP, cid(2)) is None
+
+
+@needs_root
+def test_a_leader_is_found_when_it_becomes_one_and_a_stranger_never(tmp_path: Path) -> None:
+    """The executor writes the number first, and changes user and program afterwards."""
+    found: list[str] = []
+    child = subprocess.Popen([sys.executable, "-c", BECOMES_ONE], start_new_session=True, stdin=subprocess.PIPE)
+    os.chown(written(tmp_path, f"{child.pid}\n"), NOBODY, NOBODY)
+
+    async def story() -> None:
+        watcher = Watcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
+        watcher.watch(cid(2), APP)
+        watched = watcher._watched[cid(2)]
+        await until(lambda: watched.doubted_s is not None)
+        assert (found, watcher.unseen(), watcher.blind) == ([], 1, "")
+        assert child.stdin is not None
+        child.stdin.write(b"1")
+        child.stdin.flush()
+        await until(lambda: bool(found))
+        assert watcher.pid(cid(2)) == child.pid
+        watcher.close()
+
+    try:
+        run(story)
+    finally:
+        end_session(child)
