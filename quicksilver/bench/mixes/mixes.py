@@ -18,7 +18,7 @@ from quicksilver.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
 from quicksilver.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver.bench.emulator.workloads import draw
 from quicksilver.bench.mercury.plan import Size
-from quicksilver.bench.mixes import guarantees
+from quicksilver.bench.mixes import guarantees, same_name
 from quicksilver.bench.mixes.bound import Slots
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.traces.formats import read_specs
@@ -255,6 +255,15 @@ GUARANTEES: Final = Mix(
     scheduler_site=guarantees.SITE,
     guaranteed=(guarantees.GUARANTEED,),
 )
+SAME_NAME: Final = Mix(
+    "same_name",
+    "jobs of one name whose tasks take 2.5 or 70 s, small ones while a long one fills three nodes of two cores",
+    Size(nodes=3, cores=2, drain_s=600.0, longest_s=80.0),
+    lambda mix, seed: same_name.jobs(mix.size.slots, mix.size.cores, seed, mix.jobs),
+    jobs=same_name.LATER,
+    queues=same_name.QUEUES,
+    guaranteed=(same_name.MASTERS,),
+)
 KAIROS: Final = (
     _kairos_mix("kairos", "Kairos' 100 jobs of Table 4.1 on 30 nodes"),
     _kairos_mix("kairos_uniform", "100 jobs of its first three classes on 30 nodes, as in Figure 4.5"),
@@ -281,7 +290,7 @@ TOLD: Final = (
     _papers_mix("facebook_95", cutoff_s=5.0, kept_ratio=0.02),
 )
 """For systems that know durations. The ratios are the short jobs' part of the work in the traces (Hawk, table 2.1)."""
-BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, *KAIROS, *TOLD)}
+BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, SAME_NAME, *KAIROS, *TOLD)}
 
 
 def smaller(mix: Mix, nodes: int, cores: int) -> Mix:

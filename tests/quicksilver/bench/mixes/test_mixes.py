@@ -10,7 +10,17 @@ import pytest
 
 from policies.config.presets import PRESETS, laid_over
 from quicksilver.bench.emulator.model import JobSpec, TaskSpec
-from quicksilver.bench.mixes.mixes import ALL, BY_NAME, KAIROS, MOST_S, MOST_TASKS, TOLD, loaded, shuffled
+from quicksilver.bench.mixes.mixes import (
+    ALL,
+    BY_NAME,
+    KAIROS,
+    MOST_S,
+    MOST_TASKS,
+    SAME_NAME,
+    TOLD,
+    loaded,
+    shuffled,
+)
 from quicksilver.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
 from quicksilver.bench.mixes.step import MixStep, bound, offered, spec
 from quicksilver.bench.trace import WARM, summary
@@ -151,7 +161,7 @@ def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
 
 def test_what_is_planned() -> None:
     whole, quick = plan(False, [], [], None), plan(True, [], [], None)
-    assert set(whole.mixes) | {mix.name for mix in (*KAIROS, *TOLD)} == set(BY_NAME) and whole.seeds == 3
+    assert set(whole.mixes) | {mix.name for mix in (SAME_NAME, *KAIROS, *TOLD)} == set(BY_NAME) and whole.seeds == 3
     assert (whole.slots("yahoo"), whole.slots("kairos")) == (256, 120)
     assert (whole.stock, whole.ours) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
     assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
@@ -185,3 +195,35 @@ def test_a_saturated_cluster() -> None:
     work_s = sum(task.runs_s for job in long for task in job.tasks)
     assert work_s / mix.size.slots / max(job.arrives_s for job in jobs) == pytest.approx(mix.load, rel=0.05)
     assert list(mix.drawn(1)) == jobs != list(mix.drawn(2))
+
+
+def test_jobs_of_one_name_differ_thirty_times() -> None:
+    step = MixStep("same_name", "quicksilver", 1)
+    jobs = list(step.mix.drawn(1))
+    by_class = {klass: [job for job in jobs if job.klass == klass] for klass in {job.klass for job in jobs}}
+    maps_s = {
+        klass: fmean(task.runs_s for job in own for task in job.tasks if task.stage == 0)
+        for klass, own in by_class.items()
+    }
+    assert {job.name for job in jobs if job.klass != "masters"} == {"pi"} and {job.told_s for job in jobs} == {None}
+    assert 26 < maps_s["long"] / maps_s["short"] < 30 and maps_s["early"] == pytest.approx(2.5, abs=0.3)
+    assert {klass: len(own) for klass, own in by_class.items()} == {
+        "early": 2, "long": 1, "batch": 1, "short": 10, "masters": 2,
+    }  # fmt: skip
+    (long,) = by_class["long"]
+    assert len(long.tasks) == 14 + 1 > step.mix.size.slots
+    assert max(job.arrives_s for job in by_class["early"]) < long.arrives_s - 10.0
+    assert [job.arrives_s for job in jobs] == sorted(job.arrives_s for job in jobs)
+    assert jobs == list(step.mix.drawn(1)) != list(step.mix.drawn(2))
+
+
+def test_masters_take_all_cores_of_one_node_while_the_long_job_runs() -> None:
+    step = MixStep("same_name", "quicksilver", 1)
+    jobs = list(step.mix.drawn(1))
+    masters = [job for job in jobs if job.klass == "masters"]
+    (long,) = (job for job in jobs if job.klass == "long")
+    tasks = [task for job in masters for task in job.tasks]
+    assert len(tasks) == step.mix.size.cores and {task.hosts for task in tasks} == {("127.64.0.1",)}
+    assert masters[0].arrives_s < long.arrives_s < masters[1].arrives_s
+    policies = spec(step, offered(step), 23000).policies
+    assert policies is not None and policies["routes"][0] == {"policy": "only_g", "match": {"queue": ["masters"]}}
