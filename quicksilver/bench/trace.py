@@ -34,7 +34,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
 from quicksilver.simulator.traces.dynoyarn import write_dynoyarn
 from quicksilver.simulator.traces.formats import read_specs
-from quicksilver.simulator.traces.lines import TraceError
+from quicksilver.simulator.traces.lines import Mistakes, TraceError
 
 _PORTS: Final = 22000
 _JOBS_LIMIT: Final = 100_000
@@ -145,6 +145,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--competitors", default=_DEFAULT, show_default=True, callback=_listed, help="With commas, one by one.")
 @click.option("--nodes", default=64, show_default=True, type=click.IntRange(1, 1000))
 @click.option("--cores", default=4, show_default=True, type=click.IntRange(1, 128), help="Slots of each node.")
+@click.option("--skip", is_flag=True, help="Leave broken jobs out and count them, instead of stopping.")
 @click.option("--first", type=click.IntRange(1), help="So many jobs.  [default: all]")
 @click.option("--speed", default=1.0, show_default=True, help="Arrivals come so many times as fast.")
 @click.option("--times", default=1.0, show_default=True, help="Tasks take so many times as long.")
@@ -168,6 +169,7 @@ def trace(
     competitors: list[str],
     nodes: int,
     cores: int,
+    skip: bool,
     first: int | None,
     speed: float,
     times: float,
@@ -190,7 +192,7 @@ def trace(
         fit = Scaling(first, speed, times, most_tasks, most_s, memory_mb, "default", hosts)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    jobs = _jobs(file, fit)
+    jobs = _jobs(file, fit, Mistakes(skip=skip))
     if copy is not None:
         click.echo(json.dumps({"jobs": write_dynoyarn(jobs, copy), "file": str(copy)}))
         return
@@ -215,16 +217,16 @@ def _finish(result: Mapping[str, Any], runs: Sequence[RunResult], folder: Path) 
         sys.exit(1)
 
 
-def _jobs(file: Path, fit: Scaling) -> list[JobSpec]:
+def _jobs(file: Path, fit: Scaling, mistakes: Mistakes) -> list[JobSpec]:
     """Return the jobs of a trace as fitted, by arrival. Raises ClickException."""
     try:
-        jobs = sorted(islice(scaled(read_specs(file), fit), _JOBS_LIMIT + 1), key=lambda job: job.arrives_s)
+        jobs = list(islice(scaled(read_specs(file, mistakes=mistakes), fit), _JOBS_LIMIT + 1))
     except TraceError as error:
         raise click.ClickException(str(error)) from error
+    for line in mistakes.said():
+        click.echo(line, err=True)
     if len(jobs) > _JOBS_LIMIT:
         raise click.ClickException(f"{file}: more than {_JOBS_LIMIT} jobs; take fewer with --first")
-    if not jobs:
-        raise click.ClickException(f"{file}: no jobs; give a trace with at least one")
     return jobs
 
 

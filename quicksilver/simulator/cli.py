@@ -124,6 +124,8 @@ def _ready(asked: Asked, formats: Sequence[str]) -> None:
 def _study(asked: Asked) -> Study:
     """Return the study, and say what was left out of its trace."""
     prepared = study(asked)
+    for line in prepared.survey.left_out:
+        click.echo(line, err=True)
     for line in prepared.survey.mistakes:
         click.echo(f"left out: {line}", err=True)
     return prepared

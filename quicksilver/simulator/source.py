@@ -79,10 +79,10 @@ class Survey:
     """Duration of the longest task."""
     digest: str
     """Changes with any job."""
-    skipped: int = 0
-    """Broken jobs, which are left out."""
+    left_out: tuple[str, ...] = ()
+    """What was left out and how often, in words: broken jobs, unfinished tasks."""
     mistakes: tuple[str, ...] = ()
-    """What is wrong with the first of them."""
+    """What is wrong with the first broken jobs."""
     queues: tuple[str, ...] = ()
     """Of the jobs, the first ten."""
 
@@ -126,5 +126,5 @@ def survey(trace: Trace) -> Survey:
     if not jobs:
         raise QuicksilverError("there is no job in it", place=trace.source.name, remedy="give a trace with jobs")
     long_s, known = percentile(estimates_s, LONG_PERCENTILE), digest.hexdigest()[:16]
-    arrives_s, first = (first_s, last_s), tuple(mistakes.first)
-    return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, mistakes.count, first, tuple(queues))
+    arrives_s, left_out, first = (first_s, last_s), tuple(mistakes.said()), tuple(mistakes.first)
+    return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, left_out, first, tuple(queues))

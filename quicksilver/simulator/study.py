@@ -82,7 +82,7 @@ class Study:
             "each seed has others of the same kind" if trace.source.differs_by_seed else "",
             f"each seed has another {trace.sample_ratio:g} of the jobs" if trace.sample_ratio != 1 else "",
             f"estimates wrong by up to {trace.error:g} ({trace.errors})" if trace.error else "",
-            f"{found.skipped} broken jobs left out" if found.skipped else "",
+            *found.left_out,
         ]
         offered = f"{found.load(cluster):.3g} of the slots over {found.span_s:,.0f} s of arrivals"
         memory = f", {cluster.memory_mb:,} MB each" if cluster.memory_mb else ""

@@ -63,7 +63,7 @@ def read_trace(trace: Path) -> list[TracedJob]:
         try:
             job, end = decoder.raw_decode(text, at)
             found.append(_traced(job))
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise OutputError(f"no job at character {at}: {error!r}", place=str(trace)) from error
         at = end
     return found

@@ -122,7 +122,7 @@ def _facebook(mix: Mix, seed: int) -> list[JobSpec]:
     if not FACEBOOK.exists():
         raise QuicksilverError("the Facebook trace is not there", place=str(FACEBOOK), remedy="run it in a checkout")
     fit = Scaling(first=mix.jobs, most_tasks=MOST_TASKS, most_s=MOST_S, memory_mb=_MEMORY_MB, queue="default")
-    jobs = sorted(scaled(read_specs(FACEBOOK), fit), key=lambda job: job.arrives_s)
+    jobs = list(scaled(read_specs(FACEBOOK), fit))
     return shuffled(loaded(jobs, mix.size.slots, mix.load), seed)
 
 

@@ -161,7 +161,11 @@ def show_command(source: str, cutoff_s: float | None, as_json: bool, **shaping: 
         mistakes = Mistakes(skip=found.skip)
         measure = measured(found.stream(mistakes), cutoff_s)
     if as_json:
-        click.echo(json.dumps({**asdict(measure), "slots": measure.slots, "mistakes": mistakes.count}))
+        click.echo(
+            json.dumps(
+                {**asdict(measure), "slots": measure.slots, "mistakes": mistakes.count, "left_out": mistakes.left_out}
+            )
+        )
     else:
         for line in _words(measure, cutoff_s):
             click.echo(line)
@@ -181,7 +185,7 @@ def _words(found: Measure, cutoff_s: float | None) -> list[str]:
 
 
 def _report(mistakes: Mistakes) -> None:
-    if mistakes.count:
-        click.echo(f"{mistakes.count} broken jobs left out, the first of them:", err=True)
-        for line in mistakes.first:
-            click.echo(f"  {line}", err=True)
+    for line in mistakes.said():
+        click.echo(line, err=True)
+    for line in mistakes.first:
+        click.echo(f"left out: {line}", err=True)

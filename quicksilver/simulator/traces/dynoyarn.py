@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from quicksilver.simulator.traces.jsons import object_of, told
-from quicksilver.simulator.traces.lines import Mistakes, TraceError, lines, met
-from quicksilver.simulator.traces.spec import MAP, JobSpec, TaskSpec
+from quicksilver.simulator.traces.jsons import records, told
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
+from quicksilver.simulator.traces.spec import MAP, JobSpec, Submitted, TaskSpec, in_order, submitted_ms
 from rm_proxy.estimates.duration_tags import PREFIX, tag_hints
 
 MAP_PRIORITY: Final = 20
@@ -18,29 +18,29 @@ _MOST_TASKS: Final = 10_000_000
 
 
 def read_dynoyarn(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
-    """Yield the jobs of a DynoYARN workload: one JSON object a line. Raises TraceError.
+    """Yield the jobs of a DynoYARN workload by submission: one JSON object a line, or indented. Raises TraceError.
 
     Batches are stages that run one after the other; the first one are maps. Labels, delays, GPUs, used
     resources and vcores beyond one are not emulated.
     """
-    first_ms: int | None = None
-    number = 0
-    for line, text in lines(path):
+    return in_order(_submitted(path, mistakes), mistakes)
+
+
+def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
+    for line, app in records(path, mistakes):
         try:
-            submitted_ms, found = _spec(object_of(text, str(path), line), f"{path}:{line}")
+            found = _spec(app, f"{path}:{line}")
         except TraceError as error:
             met(mistakes, error)
             continue
-        first_ms = submitted_ms if first_ms is None else first_ms
-        number += 1
-        yield JobSpec(number, max(0, submitted_ms - first_ms) / 1000, **found)
+        yield found
 
 
-def _spec(app: Mapping[str, Any], place: str) -> tuple[int, dict[str, Any]]:
-    """Return when an application was submitted, in ms, and the fields of its job. Raises TraceError."""
+def _spec(app: Mapping[str, Any], place: str) -> Submitted:
+    """Return an application as a job. Raises TraceError."""
     with told(place, "DynoYARN's fields of an application"):
-        submitted_ms = int(app.get("submitTime", 0))
         batches = [(batch, _runtimes_ms(batch)) for batch in app["resourceRequestSpecs"]]
+        at_ms = submitted_ms(app["submitTime"], place)
         batches = [(batch, runtimes) for batch, runtimes in batches if runtimes]
         tasks = [TaskSpec(ms / 1000, stage) for stage, (_, all_ms) in enumerate(batches) for ms in all_ms]
         memory_mb = max((int(batch["resource"]["memoryMB"]) for batch, _ in batches), default=0)
@@ -50,15 +50,10 @@ def _spec(app: Mapping[str, Any], place: str) -> tuple[int, dict[str, Any]]:
     if not tasks or memory_mb <= 0:
         what = f"{name} asks for no container, or for one without memory"
         raise TraceError(what, place=place, remedy="give runtimes, or numInstances and averageRuntime, and memoryMB")
-    return submitted_ms, {
-        "klass": kind.lower() or "job",
-        "tasks": tuple(tasks),
-        "queue": queue or "default",
-        "user": user or "bench",
-        "told_s": told_s,
-        "memory_mb": memory_mb,
-        "name": name,
-    }
+    job = JobSpec(
+        0, 0.0, kind.lower() or "job", tuple(tasks), queue or "default", user or "bench", told_s, memory_mb, name
+    )
+    return Submitted(at_ms, place, job)
 
 
 def _runtimes_ms(batch: Mapping[str, Any]) -> list[int]:
@@ -66,8 +61,10 @@ def _runtimes_ms(batch: Mapping[str, Any]) -> list[int]:
     if average and count > _MOST_TASKS:
         raise ValueError(f"more than {_MOST_TASKS} tasks")
     found = [average] * count if average else [int(ms) for ms in batch.get("runtimes") or []]
-    if any(ms < 0 for ms in found):
-        raise ValueError("a runtime below 0")
+    if count < 0 or any(ms < 0 for ms in found):
+        raise ValueError("a runtime, or a number of instances, below 0")
+    if count and not found:
+        raise ValueError(f"{count} instances without runtimes or averageRuntime")
     return found
 
 

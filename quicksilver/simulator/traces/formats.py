@@ -6,18 +6,20 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from quicksilver.simulator.model import Job
 from quicksilver.simulator.traces.dynoyarn import read_dynoyarn
 from quicksilver.simulator.traces.hawk import read_hawk
 from quicksilver.simulator.traces.jhist import BINARY_FORM, JSON_FORM, read_jhist
 from quicksilver.simulator.traces.jobs import read_jobs
-from quicksilver.simulator.traces.lines import Mistakes, TraceError, in_order, lines, unreadable
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, leave_out, lines, unreadable
 from quicksilver.simulator.traces.rumen import read_rumen
-from quicksilver.simulator.traces.spec import JobSpec, Stages, job_of, of_stages, spec_of
-from quicksilver.simulator.traces.swim import read_swim
+from quicksilver.simulator.traces.sls import NODES, TASKS, read_sls
+from quicksilver.simulator.traces.spec import NO_TASKS, JobSpec, Stages, job_of, of_stages, spec_of
+from quicksilver.simulator.traces.swim import COLUMNS, read_swim
 
 _STORE: Final = b"SQLite format 3\0"
 
@@ -32,6 +34,7 @@ def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[Job]:
 _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] = {
     "swim": lambda path, mistakes: read_swim(path, None, mistakes),
     "rumen": read_rumen,
+    "sls": read_sls,
     "dynoyarn": read_dynoyarn,
     "jhist": read_jhist,
 }
@@ -41,6 +44,15 @@ _JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {
     "store": recorded,
 }
 FORMATS: Final[tuple[str, ...]] = (*_JOBS, *_SPECS)
+_KEYS: Final = {
+    "rumen": ("mapTasks", "reduceTasks", "jobID"),
+    "sls": (TASKS, NODES, "job.start.ms"),
+    "dynoyarn": ("appId",),
+    "jobs": ("durations_s",),
+}
+"""Keys of a JSON object that tell its format."""
+_SEARCHED: Final = 100
+"""Lines in which such a key is looked for."""
 _NUMBER: Final = re.compile(r"[0-9.]+([eE][-+]?\d+)?")
 
 
@@ -60,8 +72,12 @@ def format_of(path: Path) -> str:
                 return "store"
     except OSError as error:
         raise unreadable(str(path), error) from error
-    number, line = next(lines(path), (1, ""))
-    found = _by_line(line.strip())
+    text = lines(path)
+    number, line = next(text, (1, ""))
+    first = line.strip()
+    if first.startswith("{") and not first.endswith("}"):  # an object that spans lines
+        first += "".join(more for at, more in takewhile(lambda one: one[0] < number + _SEARCHED, text))
+    found = _by_line(first)
     if found is None:
         what = "the format is not known" if line else "it is empty, the format is not known"
         raise TraceError(what, place=f"{path}:{number}", remedy=remedy)
@@ -72,10 +88,10 @@ def _by_line(line: str) -> str | None:
     if line == JSON_FORM:
         return "jhist"
     if line.startswith("{"):
-        return "dynoyarn" if '"appId"' in line else "jobs" if '"durations_s"' in line else "rumen"
+        return next((fmt for fmt, keys in _KEYS.items() if any(f'"{key}"' in line for key in keys)), "rumen")
     words = line.split(maxsplit=3)
     numbers = [bool(_NUMBER.fullmatch(word)) for word in words[:3]]
-    if "\t" in line and len(line.split("\t")) == 6 and not (len(words) > 3 and _fits(line)):
+    if "\t" in line and len(line.split("\t")) >= COLUMNS and not (len(words) > 3 and _fits(line)):
         return "swim"
     return "hawk" if numbers == [True] * 3 and len(words) > 3 else "swim" if "\t" in line else None
 
@@ -87,9 +103,10 @@ def _fits(line: str) -> bool:
 
 
 def read_specs(path: Path, fmt: str | None = None, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
-    """Yield the jobs of a trace, in its own order. fmt: of FORMATS; None: as it begins. Raises TraceError."""
+    """Yield the jobs of a trace by arrival. fmt: of FORMATS; None: as it begins. Raises TraceError, also of no job."""
     fmt = fmt or format_of(path)
-    return _SPECS[fmt](path, mistakes) if fmt in _SPECS else map(spec_of, _JOBS[fmt](path, mistakes))
+    found = _SPECS[fmt](path, mistakes) if fmt in _SPECS else map(spec_of, _JOBS[fmt](path, mistakes))
+    return _some(found, str(path), mistakes)
 
 
 def read(
@@ -100,19 +117,41 @@ def read(
     mistakes: Mistakes | None = None,
     as_eagle: bool = False,
 ) -> Iterator[Job]:
-    """Yield the jobs of a trace by arrival, numbered from 1; jobs without a task that counts are left out.
+    """Yield the jobs of a trace by arrival, numbered from 1; jobs without a task that counts are left out and counted.
 
     fmt: of FORMATS; None: as it begins. stages: which tasks count, where the trace tells stages. as_eagle: see
-    `read_hawk`. Raises TraceError.
+    `read_hawk`. Raises TraceError, also where no job is left.
     """
     fmt = fmt or format_of(path)
     if fmt in _JOBS:
         reader = partial(read_hawk, as_eagle=as_eagle) if fmt == "hawk" else _JOBS[fmt]
-        return of_stages(reader(path, mistakes), stages)
-    jobs = (job for spec in _SPECS[fmt](path, mistakes) if (job := job_of(spec, stages)) is not None)
-    return _numbered(in_order(jobs, str(path), mistakes))
+        found = of_stages(reader(path, mistakes), stages)
+    else:
+        found = _with_tasks(_SPECS[fmt](path, mistakes), stages, mistakes)
+    return _some(found, str(path), mistakes)
 
 
-def _numbered(jobs: Iterator[Job]) -> Iterator[Job]:
-    for number, job in enumerate(jobs, start=1):
+def _with_tasks(specs: Iterator[JobSpec], stages: Stages, mistakes: Mistakes | None) -> Iterator[Job]:
+    number = 0
+    for spec in specs:
+        job = job_of(spec, stages)
+        if job is None:
+            leave_out(mistakes, NO_TASKS)
+            continue
+        number += 1
         yield job if job.number == number else replace(job, number=number)
+
+
+T = TypeVar("T")
+
+
+def _some(jobs: Iterator[T], place: str, mistakes: Mistakes | None) -> Iterator[T]:
+    """Yield jobs. Raises TraceError when there is none."""
+    none = True
+    for job in jobs:
+        none = False
+        yield job
+    if none:
+        left = ", ".join(mistakes.said()) if mistakes else ""
+        what = f"no job is left in it: {left}" if left else "no job is in it"
+        raise TraceError(what, place=place, remedy="give a trace with jobs, or name its format")

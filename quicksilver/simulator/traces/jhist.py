@@ -15,8 +15,20 @@ from typing import IO, Any, Final, cast
 
 from quicksilver.simulator.traces.avro import reader
 from quicksilver.simulator.traces.jsons import object_of, told
-from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, lines, met, unreadable
-from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, leave_out, lines, met, unreadable
+from quicksilver.simulator.traces.spec import (
+    MAP,
+    NO_TASKS,
+    REDUCE,
+    UNFINISHED,
+    JobSpec,
+    Submitted,
+    TaskSpec,
+    after_maps,
+    in_order,
+    span_ms,
+    submitted_ms,
+)
 
 JSON_FORM: Final = "Avro-Json"
 BINARY_FORM: Final = "Avro-Binary"
@@ -42,6 +54,8 @@ class _Story:
     name: str = ""
     user: str = ""
     queue: str = ""
+    tasks: set[str] = field(default_factory=set)
+    """Maps and reduces that were begun."""
     hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
     attempts: dict[str, _Attempt] = field(default_factory=dict)
     done: dict[str, str] = field(default_factory=dict)
@@ -52,20 +66,23 @@ def read_jhist(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec
     """Yield the jobs of one file, or of all .jhist files in a folder and below, by submission. Raises TraceError.
 
     A task takes what the attempt that did it took, a reduce from the end of the last map on. Tasks that were not done,
-    and jobs without any that was, are left out. Events tell no memory: containers have 1024 MB.
+    and jobs without any that was, are left out and counted. Events tell no memory: containers have 1024 MB.
     """
-    first_ms: int | None = None
-    number = 0
+    return in_order(_submitted(path, mistakes), mistakes)
+
+
+def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
     for file in _files(path):
         try:
-            submitted_ms, found = _job(file)
+            found, unfinished = _job(file)
         except TraceError as error:
             met(mistakes, error)
             continue
-        if found["tasks"]:
-            first_ms = submitted_ms if first_ms is None else first_ms
-            number += 1
-            yield JobSpec(number, max(0, submitted_ms - first_ms) / 1000, "job", **found)
+        leave_out(mistakes, UNFINISHED, unfinished)
+        if found.job.tasks:
+            yield found
+        else:
+            leave_out(mistakes, NO_TASKS)
 
 
 def _files(path: Path) -> list[Path]:
@@ -82,20 +99,18 @@ def _files(path: Path) -> list[Path]:
     return sorted(found, key=submitted)
 
 
-def _job(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return when a job was submitted, in ms, and the fields of its JobSpec. Raises TraceError."""
+def _job(path: Path) -> tuple[Submitted, int]:
+    """Return a job, and how many of its tasks were not done. Raises TraceError."""
     story = _Story()
     for place, kind, event in _events(path):
         with told(place, f"an event {kind} of a job's history"):
             _take(story, kind, event)
     if story.submitted_ms is None:
         raise TraceError("tells no submission", place=str(path), remedy="give a whole .jhist file")
-    return story.submitted_ms, {
-        "tasks": _tasks(story),
-        "queue": story.queue or "default",
-        "user": story.user or "bench",
-        "name": story.name,
-    }
+    tasks = _tasks(story, str(path))
+    job = JobSpec(0, 0.0, "job", tasks, story.queue or "default", story.user or "bench", name=story.name)
+    at_ms = submitted_ms(story.submitted_ms, str(path))
+    return Submitted(at_ms, str(path), job), len(story.tasks) - len(tasks)
 
 
 def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
@@ -104,11 +119,13 @@ def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
         story.user, story.queue = str(event["userName"]), str(event.get("jobQueueName") or "")
     elif kind == "JOB_QUEUE_CHANGED":
         story.queue = str(event["jobQueueName"])
-    elif kind == "TASK_STARTED" and event["taskType"] == "MAP":
+    elif kind == "TASK_STARTED" and event["taskType"] in _STAGES:
+        story.tasks.add(event["taskid"])
         names = str(event.get("splitLocations") or "").split(",")
         story.hosts[event["taskid"]] = tuple(dict.fromkeys(name for name in names if name))
     elif kind in ("MAP_ATTEMPT_STARTED", "REDUCE_ATTEMPT_STARTED"):
         stage = _STAGES[event["taskType"]]
+        story.tasks.add(event["taskid"])
         story.attempts[event["attemptId"]] = _Attempt(event["taskid"], stage, int(event["startTime"]))
     elif kind in ("MAP_ATTEMPT_FINISHED", "REDUCE_ATTEMPT_FINISHED"):
         story.attempts[event["attemptId"]].end_ms = int(event["finishTime"])
@@ -122,19 +139,22 @@ def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
         story.done.pop(event["taskid"], None)
 
 
-def _tasks(story: _Story) -> tuple[TaskSpec, ...]:
+def _tasks(story: _Story, place: str) -> tuple[TaskSpec, ...]:
+    """Return the tasks that were done, maps first. Raises TraceError."""
     done = [story.attempts[by] for _, by in sorted(story.done.items()) if by in story.attempts]
-    whole = [(one, max(one.start_ms, one.end_ms)) for one in done if one.end_ms is not None]
-    last_ms = max((end for one, end in whole if one.stage == MAP), default=0)
-    found = [
-        TaskSpec((end - one.start_ms) / 1000, MAP, story.hosts.get(one.task, ()))
-        for one, end in whole
+    whole = [(one, span_ms(one.start_ms, one.end_ms, place)) for one in done if one.end_ms is not None]
+    map_ends = sorted(end for one, (_, end) in whole if one.stage == MAP)
+    maps = [
+        TaskSpec((end - start) / 1000, MAP, story.hosts.get(one.task, ()))
+        for one, (start, end) in whole
         if one.stage == MAP
     ]
-    for one, end in whole:
-        if one.stage == REDUCE:
-            found.append(TaskSpec((end - min(end, max(one.start_ms, last_ms))) / 1000, REDUCE))
-    return tuple(found)
+    reduces = [
+        TaskSpec((end - after_maps(start, end, map_ends)) / 1000, REDUCE)
+        for one, (start, end) in whole
+        if one.stage == REDUCE
+    ]
+    return (*maps, *reduces)
 
 
 def _events(path: Path) -> Iterator[Event]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from quicksilver.simulator.model import Job
-from quicksilver.simulator.traces.jsons import object_of, told
-from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, parsed
+from quicksilver.simulator.traces.jsons import records, told
+from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, met
 from quicksilver.simulator.zoe.model import Application
 
 _FIELDS: Final = frozenset(field.name for field in fields(Application))
@@ -21,15 +21,17 @@ _FORM: Final = "write one object a line, at least with arrives_s and durations_s
 
 def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
     """Yield the jobs of a file, whose lines are by arrival; they are numbered anew. Raises TraceError."""
-    arrivals = Arrivals(from_first=False)
-
-    def parse(text: str, place: str) -> Job:
-        file, _, line = place.rpartition(":")
-        job = _job(object_of(text, file, int(line)), place)
-        return replace(job, arrives_s=arrivals.next(job.arrives_s, place))
-
-    for number, job in enumerate(parsed(path, parse, mistakes), start=1):
-        yield replace(job, number=number)
+    arrivals, number = Arrivals(from_first=False), 0
+    for line, found in records(path, mistakes):
+        place = f"{path}:{line}"
+        try:
+            job = _job(found, place)
+            arrives_s = arrivals.next(job.arrives_s, place)
+        except TraceError as error:
+            met(mistakes, error)
+            continue
+        number += 1
+        yield replace(job, number=number, arrives_s=arrives_s)
 
 
 def _job(found: Mapping[str, Any], place: str) -> Job:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, met, opened
+from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, lines, met, opened
 
 _LEXEME: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
 
@@ -46,6 +46,21 @@ def objects(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int,
         if "".join(kept).strip():
             what = "ends within a job"
             met(mistakes, TraceError(what, place=f"{path}:{began}", remedy="give the whole trace"))
+
+
+def records(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the JSON objects of a file that has one a line, each with its line; or span lines, if the first one does.
+
+    Raises TraceError.
+    """
+    _, first = next(lines(path), (1, "{}"))
+    if first.lstrip().startswith("{") and not first.rstrip().endswith("}"):
+        yield from objects(path, mistakes)
+        return
+    for line, text in lines(path):
+        found = _read(path, line, text, mistakes)
+        if found is not None:
+            yield line, found
 
 
 def _extra(path: Path, number: int) -> TraceError:

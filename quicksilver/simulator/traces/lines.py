@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import heapq
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, Final, Protocol, TypeVar, cast
+from typing import IO, Final, TypeVar, cast
 
 from quicksilver.common.errors import QuicksilverError
 
@@ -17,7 +17,6 @@ LONGEST: Final = 256 * 2**20
 """Characters of one job, at most."""
 _GZIP: Final = b"\x1f\x8b"
 _KEPT: Final = 10
-_WINDOW: Final = 1000
 
 
 class TraceError(QuicksilverError):
@@ -25,13 +24,18 @@ class TraceError(QuicksilverError):
 
 
 class Mistakes:
-    """What becomes of broken jobs: the first one ends the reading, or they are left out and counted."""
+    """What is not read of a trace: the first broken job ends the reading, or such jobs are left out and counted.
+
+    Tasks that did not end, and jobs without any other, are no mistake: they are always left out and counted.
+    """
 
     def __init__(self, *, skip: bool = False) -> None:
         self.skip = skip
         self.count = 0
         self.first: list[str] = []
         """The first ten, in words."""
+        self.left_out: Counter[str] = Counter()
+        """How often, by what it was, in the plural."""
 
     def met(self, error: TraceError) -> None:
         """Count a mistake. Raises it when mistakes are not left out."""
@@ -43,12 +47,23 @@ class Mistakes:
         if len(self.first) < _KEPT:
             self.first.append(str(error))
 
+    def said(self) -> list[str]:
+        """Return what was left out and how often, in words."""
+        broken = [f"{self.count} broken jobs left out"] if self.count else []
+        return broken + [f"{count} {what} left out" for what, count in sorted(self.left_out.items())]
+
 
 def met(mistakes: Mistakes | None, error: TraceError) -> None:
     """Count a mistake, or raise it."""
     if mistakes is None:
         raise error
     mistakes.met(error)
+
+
+def leave_out(mistakes: Mistakes | None, what: str, count: int = 1) -> None:
+    """Count what is left out although it is no mistake. what: in the plural."""
+    if mistakes is not None and count:
+        mistakes.left_out[what] += count
 
 
 def unreadable(place: str, error: object) -> TraceError:
@@ -112,39 +127,3 @@ class Arrivals:
             raise TraceError(what, place=place, remedy="sort the trace by arrival")
         self._last_s = at_s
         return at_s - self._first_s
-
-
-class Arriving(Protocol):
-    """A job."""
-
-    @property
-    def number(self) -> int:
-        """Of its own."""
-
-    @property
-    def arrives_s(self) -> float:
-        """When it arrives."""
-
-    @property
-    def name(self) -> str:
-        """As it was submitted."""
-
-
-J = TypeVar("J", bound=Arriving)
-
-
-def in_order(jobs: Iterable[J], place: str, mistakes: Mistakes | None = None, window: int = _WINDOW) -> Iterator[J]:
-    """Yield jobs by arrival; none may stand more than `window` places behind its own. Raises TraceError."""
-    waiting: list[tuple[float, int, J]] = []
-    last_s = float("-inf")
-    for job in jobs:
-        if job.arrives_s < last_s:
-            what = f"job {job.number} ({job.name}) stands more than {window} jobs behind its arrival"
-            met(mistakes, TraceError(what, place=place, remedy="sort the trace by arrival"))
-            continue
-        heapq.heappush(waiting, (job.arrives_s, job.number, job))
-        if len(waiting) > window:
-            last_s, _, first = heapq.heappop(waiting)
-            yield first
-    while waiting:
-        yield heapq.heappop(waiting)[2]

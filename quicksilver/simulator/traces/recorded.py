@@ -24,7 +24,8 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from quicksilver.common.messages import EventKind
 from quicksilver.simulator.model import Job, JobOutcome
-from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, leave_out, met
+from quicksilver.simulator.traces.spec import NO_TASKS, after_maps
 from rm_proxy.store.tables import Application, Choice, Completion, Event, Grant
 
 _SCHEMES: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
@@ -101,7 +102,10 @@ def read_recorded(store: str | Path, mistakes: Mistakes | None = None) -> Iterat
             except TraceError as error:
                 met(mistakes, error)
                 continue
-            if found is not None:
+            if found is None:
+                leave_out(mistakes, NO_TASKS)
+            else:
+                leave_out(mistakes, "tasks without an end", found.unfinished)
                 number += 1
                 yield replace(found, job=replace(found.job, number=number))
 
@@ -232,9 +236,9 @@ def by_stage(tasks: Sequence[RecordedTask], kind: str) -> tuple[list[RecordedTas
             priority = _REDUCES if priority == _REDUCES else _MAPS
         groups.setdefault(priority, []).append(task)
     if kind == _MAPREDUCE and len(groups) == 2:
-        last_s = max(task.ended_s for task in groups[_MAPS])
+        ends_s = sorted(task.ended_s for task in groups[_MAPS])
         groups[_REDUCES] = [
-            replace(task, begun_s=min(task.ended_s, max(task.begun_s, last_s))) for task in groups[_REDUCES]
+            replace(task, begun_s=after_maps(task.begun_s, task.ended_s, ends_s)) for task in groups[_REDUCES]
         ]
     stages: list[list[RecordedTask]] = []
     over_s = inf

@@ -4,52 +4,73 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from quicksilver.simulator.traces.jsons import objects, told
-from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
-from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, leave_out, met
+from quicksilver.simulator.traces.spec import (
+    MAP,
+    NO_TASKS,
+    REDUCE,
+    UNFINISHED,
+    JobSpec,
+    Submitted,
+    TaskSpec,
+    after_maps,
+    in_order,
+    span_ms,
+    submitted_ms,
+)
+
+_SUCCESS: Final = "SUCCESS"
 
 
 def read_rumen(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
-    """Yield the jobs of a Rumen trace, those without tasks left out. Raises TraceError.
+    """Yield the jobs of a Rumen trace by submission. Raises TraceError.
 
     A task takes what its successful attempt took, a reduce from the end of the last map on; hosts are its input's.
+    Tasks without such an attempt, and jobs without any other task, are left out and counted.
     """
-    first_ms: int | None = None
-    number = 0
+    return in_order(_submitted(path, mistakes), mistakes)
+
+
+def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
     for line, job in objects(path, mistakes):
+        place = f"{path}:{line}"
         try:
-            with told(f"{path}:{line}", "Rumen's fields of a job"):
-                submitted_ms = int(job["submitTime"])
-                tasks = _tasks(job)
-                if not tasks:
-                    continue
-                first_ms = submitted_ms if first_ms is None else first_ms
-                number += 1
-                found = _spec(number, max(0, submitted_ms - first_ms) / 1000, tasks, job)
+            with told(place, "Rumen's fields of a job"):
+                at_ms = submitted_ms(job["submitTime"], place)
+                tasks = _tasks(job, place)
+                found = _spec(tasks, job)
         except TraceError as error:
             met(mistakes, error)
             continue
-        yield found
+        leave_out(
+            mistakes, UNFINISHED, sum(len(job.get(kind) or []) for kind in ("mapTasks", "reduceTasks")) - len(tasks)
+        )
+        if tasks:
+            yield Submitted(at_ms, place, found)
+        else:
+            leave_out(mistakes, NO_TASKS)
 
 
-def _tasks(job: Mapping[str, Any]) -> tuple[TaskSpec, ...]:
-    maps = [(task, _attempt(task)) for task in job.get("mapTasks") or []]
-    last_ms = max((end for _, (_, end) in maps), default=0)
+def _tasks(job: Mapping[str, Any], place: str) -> tuple[TaskSpec, ...]:
+    maps = [(task, span) for task in job.get("mapTasks") or [] if (span := _span(task, place))]
+    map_ends = sorted(end for _, (_, end) in maps)
     tasks = [TaskSpec((end - start) / 1000, MAP, _hosts(task)) for task, (start, end) in maps]
     for task in job.get("reduceTasks") or []:
-        start, end = _attempt(task)
-        tasks.append(TaskSpec((end - min(end, max(start, last_ms))) / 1000, REDUCE))
+        if span := _span(task, place):
+            start, end = span
+            tasks.append(TaskSpec((end - after_maps(start, end, map_ends)) / 1000, REDUCE))
     return tuple(tasks)
 
 
-def _spec(number: int, arrives_s: float, tasks: tuple[TaskSpec, ...], job: Mapping[str, Any]) -> JobSpec:
+def _spec(tasks: tuple[TaskSpec, ...], job: Mapping[str, Any]) -> JobSpec:
     memory_mb = max(int(job.get("jobMapMB") or 0), int(job.get("jobReduceMB") or 0))
     names = {key: str(job.get(key) or "") for key in ("queue", "user", "jobtype", "jobName", "jobID")}
     return JobSpec(
-        number,
-        arrives_s,
+        0,
+        0.0,
         names["jobtype"].lower() or "job",
         tasks,
         names["queue"] or "default",
@@ -59,13 +80,16 @@ def _spec(number: int, arrives_s: float, tasks: tuple[TaskSpec, ...], job: Mappi
     )
 
 
-def _attempt(task: Mapping[str, Any]) -> tuple[int, int]:
-    """Return begin and end of the attempt that counts, in ms; of the task itself when there is none."""
+def _span(task: Mapping[str, Any], place: str) -> tuple[int, int] | None:
+    """Return begin and end of the last successful attempt, in ms; of a task without attempts its own. None of neither.
+
+    Raises TraceError.
+    """
     attempts = task.get("attempts") or []
-    done = [attempt for attempt in attempts if attempt.get("result") == "SUCCESS"] or attempts
-    one = done[-1] if done else task
-    start, end = int(one["startTime"]), int(one["finishTime"])
-    return start, max(start, end)
+    done = [attempt for attempt in attempts if attempt.get("result", _SUCCESS) == _SUCCESS]
+    if not attempts and task.get("taskStatus", _SUCCESS) == _SUCCESS:
+        done = [task]
+    return span_ms(done[-1]["startTime"], done[-1]["finishTime"], place) if done else None
 
 
 def _hosts(task: Mapping[str, Any]) -> tuple[str, ...]:

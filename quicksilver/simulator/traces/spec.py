@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
 from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
 
 MAP = 0
 REDUCE = 1
+WINDOW: Final = 1000
+"""A job may stand so many places behind the one that is submitted after it."""
+UNFINISHED: Final = "tasks without a successful attempt"
+NO_TASKS: Final = "jobs without a task that counts"
 
 Stages = Literal["all", "map"]
 """Which tasks count: all, or those of the first stage alone, as in Hawk (§4.1: many jobs have no reducers)."""
@@ -46,6 +53,72 @@ class JobSpec:
     """The mean task duration that quicksilver is told by a tag, with whatever error; None: nothing is told."""
     memory_mb: int = 1024
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job as it stands in a trace whose jobs are not quite in order; its number and arrival are not known yet."""
+
+    at_ms: int
+    """When it was submitted, on the trace's own clock."""
+    place: str
+    """Where it stands."""
+    job: JobSpec
+
+
+def in_order(found: Iterable[Submitted], mistakes: Mistakes | None = None, window: int = WINDOW) -> Iterator[JobSpec]:
+    """Yield jobs by submission, numbered from 1; arrivals count from the earliest submission.
+
+    Raises TraceError for a job that stands more than `window` places late.
+    """
+    waiting: list[tuple[int, int, Submitted]] = []
+    first_ms: int | None = None
+    last_ms, number = -1, 0
+
+    def next_job() -> JobSpec:
+        nonlocal first_ms, last_ms, number
+        last_ms, _, one = heapq.heappop(waiting)
+        first_ms = last_ms if first_ms is None else first_ms
+        number += 1
+        return replace(one.job, number=number, arrives_s=(last_ms - first_ms) / 1000)
+
+    for count, one in enumerate(found):
+        if one.at_ms < last_ms:
+            what = f"job {one.job.name} stands more than {window} jobs behind its submission"
+            met(mistakes, TraceError(what, place=one.place, remedy="sort the trace by submission"))
+            continue
+        heapq.heappush(waiting, (one.at_ms, count, one))
+        if len(waiting) > window:
+            yield next_job()
+    while waiting:
+        yield next_job()
+
+
+def submitted_ms(value: Any, place: str) -> int:
+    """Return when a job was submitted, in ms. Raises TraceError below 0, which is how Hadoop writes "not known"."""
+    at_ms = int(value)
+    if at_ms < 0:
+        what = f"a job without a time of submission ({at_ms})"
+        raise TraceError(what, place=place, remedy="give it in ms, 0 or more")
+    return at_ms
+
+
+def span_ms(start: Any, end: Any, place: str) -> tuple[int, int]:
+    """Return begin and end of a task that was done, in ms. Raises TraceError when it has none, or ends before."""
+    start_ms, end_ms = int(start), int(end)
+    if not 0 <= start_ms <= end_ms:
+        what = f"a successful task from {start_ms} to {end_ms} ms"
+        raise TraceError(what, place=place, remedy="give its begin, and an end that is not before it")
+    return start_ms, end_ms
+
+
+def after_maps(start: float, end: float, map_ends: Sequence[float]) -> float:
+    """Return when a reduce began its own work: when the last map before its end was over, or later.
+
+    map_ends: ascending. A map that was done again behind the reduce's end does not count.
+    """
+    before = bisect_left(map_ends, end)
+    return max(start, map_ends[before - 1]) if before else start
 
 
 def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:

@@ -42,12 +42,16 @@ class SwimModel:
         return tuple(found)
 
 
+COLUMNS = 6
 MOST_BYTES = 2**50
 """Of one job: a petabyte, which are 8 million maps."""
 
 
 def read_swim(path: Path, model: SwimModel | None = None, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
-    """Yield the jobs of a SWIM table: job, arrival (s), gap (s), bytes of input, shuffle, output. Raises TraceError."""
+    """Yield the jobs of a SWIM table: job, arrival (s), gap (s), bytes of input, shuffle, output. Raises TraceError.
+
+    Columns behind these are paths, as in the FB-2010 samples with input paths, and do not count.
+    """
     model = model or SwimModel()
     arrivals = Arrivals(from_first=True)
 
@@ -63,11 +67,11 @@ def read_swim(path: Path, model: SwimModel | None = None, mistakes: Mistakes | N
 def _fields(text: str, place: str) -> tuple[str, float, tuple[int, int, int]]:
     """Return name, arrival and the bytes of one line. Raises TraceError."""
     fields = text.split("\t")
-    if len(fields) != 6:
-        what = f"{len(fields)} fields instead of 6: job, arrival, gap, input, shuffle and output, between tabs"
+    if len(fields) < COLUMNS:
+        what = f"{len(fields)} fields; a job has {COLUMNS}: job, arrival, gap, input, shuffle and output, between tabs"
         raise TraceError(what, place=place, remedy="give a table of SWIM's FB-2009 or FB-2010 samples")
     try:
-        arrives_s, _, read, shuffled, written = (int(field) for field in fields[1:])
+        arrives_s, _, read, shuffled, written = (int(field) for field in fields[1:COLUMNS])
     except ValueError as error:
         raise TraceError(str(error), place=place, remedy="write whole seconds and bytes") from error
     if min(arrives_s, read, shuffled, written) < 0:

@@ -123,6 +123,6 @@ def test_a_trace_that_is_too_long_is_refused_and_not_cut(tmp_path: Path, monkeyp
 
 def test_a_file_that_is_no_trace_is_told_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "empty.json").write_text('{"submitTime": 1}')
-    for name, what in (("missing", "cannot be read"), ("empty.json", "no jobs")):
+    for name, what in (("missing", "cannot be read"), ("empty.json", "no job is left")):
         outcome = CliRunner().invoke(trace, [str(tmp_path / name)])
         assert outcome.exit_code == 1 and what in outcome.output and outcome.output.count("\n") == 1

@@ -20,8 +20,8 @@ from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
 from quicksilver.simulator.traces.formats import FORMATS, format_of, read, read_specs
 from quicksilver.simulator.traces.hawk import dump_hawk, read_hawk
 from quicksilver.simulator.traces.jobs import dump_jobs, read_jobs
-from quicksilver.simulator.traces.lines import Mistakes, TraceError, in_order
-from quicksilver.simulator.traces.spec import REDUCE, JobSpec, TaskSpec, job_of, spec_of
+from quicksilver.simulator.traces.lines import Mistakes, TraceError
+from quicksilver.simulator.traces.spec import REDUCE, JobSpec, Submitted, TaskSpec, in_order, job_of, spec_of
 from tests.paths import DATA
 
 RECORDED = DATA / "workloads"
@@ -118,7 +118,7 @@ def test_a_broken_line_costs_its_own_job_alone(tmp_path: Path, data: st.DataObje
 
 
 def test_the_first_line_tells_the_format(tmp_path: Path) -> None:
-    app = {"appId": "a", "resourceRequestSpecs": [{"runtimes": [5], "resource": {"memoryMB": 1}}]}
+    app = {"appId": "a", "submitTime": 0, "resourceRequestSpecs": [{"runtimes": [5], "resource": {"memoryMB": 1}}]}
     texts = {
         "job0\t1\t1\t1\t0\t1\n": "swim",
         "7\t1\t1\t1\t0\t1\n": "swim",
@@ -128,6 +128,12 @@ def test_the_first_line_tells_the_format(tmp_path: Path) -> None:
         json.dumps(app): "dynoyarn",
         '{"arrives_s": 1, "durations_s": [1]}': "jobs",
         '{\n "jobID" : "job_1"}': "rumen",
+        json.dumps(app, indent=1): "dynoyarn",
+        json.dumps(app | {"jobID": "job_1"}, indent=1): "rumen",
+        json.dumps({"arrives_s": 1, "durations_s": [1]}, indent=1): "jobs",
+        '{"num.nodes": 3}': "sls",
+        json.dumps({"job.start.ms": 0, "job.tasks": []}, indent=1): "sls",
+        "one\t1\t1\t1\t0\t1\tin1\t\t\n": "swim",
     }
     for text, expected in texts.items():
         assert format_of(written(tmp_path, text)) == expected, text
@@ -153,7 +159,7 @@ def test_packed_texts_and_byte_order_marks_need_no_name(tmp_path: Path) -> None:
 
 
 def test_a_named_format_is_not_guessed(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="1 fields instead of 6"):
+    with pytest.raises(TraceError, match="1 fields; a job has 6"):
         list(read(written(tmp_path, "10 3 20 10 20 30\n"), "swim"))
 
 
@@ -232,12 +238,18 @@ def test_the_peers_reading_cuts_times_to_seconds_and_sets_equal_arrivals_apart(t
 
 
 def test_jobs_that_stand_a_little_late_are_put_in_order() -> None:
-    jobs = [Job(n, at_s, (1.0,), 1.0) for n, at_s in enumerate((1.0, 3.0, 2.0, 5.0, 4.0, 0.0))]
-    assert [job.arrives_s for job in in_order(jobs[:5], "x", window=1)] == [1.0, 2.0, 3.0, 4.0, 5.0]
-    with pytest.raises(TraceError, match=r"x: job 5 .* more than 1 jobs behind"):
-        list(in_order(jobs, "x", window=1))
+    times_ms = (3000, 1000, 2000, 5000, 4000, 0)
+    jobs = [
+        Submitted(at_ms, f"x:{n}", JobSpec(0, 0.0, "k", (), name=str(at_ms))) for n, at_ms in enumerate(times_ms, 1)
+    ]
+    found = list(in_order(jobs[:5], window=2))
+    assert [(job.number, job.arrives_s, job.name) for job in found] == [
+        (1, 0.0, "1000"), (2, 1.0, "2000"), (3, 2.0, "3000"), (4, 3.0, "4000"), (5, 4.0, "5000"),
+    ]  # fmt: skip
+    with pytest.raises(TraceError, match=r"x:6: job 0 .* more than 2 jobs behind"):
+        list(in_order(jobs, window=2))
     mistakes = Mistakes(skip=True)
-    jobs_read = list(in_order(jobs, "x", mistakes, window=1))
+    jobs_read = list(in_order(jobs, mistakes, window=2))
     assert len(jobs_read) == 5 and mistakes.count == 1
     assert all(a.arrives_s <= b.arrives_s for a, b in pairwise(jobs_read))
 

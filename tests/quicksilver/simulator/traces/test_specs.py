@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from quicksilver.simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
-from quicksilver.simulator.traces.lines import TraceError
+from quicksilver.simulator.traces.formats import read, read_specs
+from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.rumen import read_rumen
-from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from quicksilver.simulator.traces.spec import MAP, REDUCE, WINDOW, JobSpec, TaskSpec
 from quicksilver.simulator.traces.swim import SwimModel, read_swim
 from tests.paths import DATA
 
@@ -40,7 +41,7 @@ def test_swim_tells_bytes_and_the_model_makes_tasks_of_them(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "what"),
     (
-        ("job0\t1\t1\t1\t1\t1\njob1 2 2\n", ":2: 1 fields instead of 6"),
+        ("job0\t1\t1\t1\t1\t1\njob1 2 2\n", ":2: 1 fields; a job has 6"),
         ("\n\njob0\t1\t1\tmany\t1\t1\n", ":3: .*many"),
         ("job0\t1\t1\t-5\t1\t1\n", ":1: a negative number"),
     ),
@@ -80,7 +81,7 @@ def rumen_job(**more: Any) -> dict[str, Any]:
 
 
 def test_rumen_tells_what_attempts_took(tmp_path: Path) -> None:
-    later = rumen_job(submitTime=3500, reduceTasks=[], mapTasks=[{"startTime": 5, "finishTime": 1}], jobMapMB=-1)
+    later = rumen_job(submitTime=3500, reduceTasks=[], mapTasks=[{"startTime": 5, "finishTime": 5}], jobMapMB=-1)
     empty = rumen_job(mapTasks=[], reduceTasks=[])
     text = json.dumps(rumen_job(), indent=2) + json.dumps(empty) + "\n " + json.dumps(later | {"jobReduceMB": -1})
     one, two = read_rumen(written(tmp_path, text))
@@ -178,8 +179,150 @@ def test_files_that_cannot_be_read_are_told(tmp_path: Path, reader: Callable[[Pa
 
 
 def test_a_trace_is_read_as_a_stream(tmp_path: Path) -> None:
-    path = written(tmp_path, json.dumps(app()) + "\n" + json.dumps(app()) + "\nbroken")
+    path = written(tmp_path, (json.dumps(app()) + "\n") * (WINDOW + 2) + "broken")
     stream = read_dynoyarn(path)
     assert [next(stream).number, next(stream).number] == [1, 2]
-    with pytest.raises(TraceError, match=":3"):
+    with pytest.raises(TraceError, match=f":{WINDOW + 3}"):
         next(stream)
+
+
+LATE = (100, 0, 50)
+"""Submissions as they stand in a trace, in seconds."""
+
+
+def sls_job(at_ms: int, name: str = "job_1", **more: Any) -> dict[str, Any]:
+    task = {"container.host": "/default-rack/node1", "container.start.ms": 1000, "container.end.ms": 11000}
+    return {"job.start.ms": at_ms, "job.id": name, "job.tasks": [task | {"container.type": "map"}]} | more
+
+
+def of_rumen(at_ms: int, name: str) -> str:
+    return json.dumps(rumen_job(submitTime=at_ms, jobName=name))
+
+
+def of_dynoyarn(at_ms: int, name: str) -> str:
+    return json.dumps(app(submitTime=at_ms, appId=name))
+
+
+def of_sls(at_ms: int, name: str) -> str:
+    return json.dumps(sls_job(at_ms, name), indent=1)
+
+
+@pytest.mark.parametrize(("fmt", "text_of"), (("rumen", of_rumen), ("dynoyarn", of_dynoyarn), ("sls", of_sls)))
+def test_late_submissions_keep_their_times(tmp_path: Path, fmt: str, text_of: Callable[[int, str], str]) -> None:
+    begin_ms = 1_700_000_000_000
+    path = written(tmp_path, "\n".join(text_of(begin_ms + at_s * 1000, f"at {at_s}") for at_s in LATE))
+    expected = [(1, 0.0, "at 0"), (2, 50.0, "at 50"), (3, 100.0, "at 100")]
+    assert [(job.number, job.arrives_s, job.name) for job in read(path)] == expected
+    assert [(job.number, job.arrives_s, job.name) for job in read_specs(path, fmt)] == expected
+
+
+def test_histories_without_the_usual_names_keep_their_times(tmp_path: Path) -> None:
+    text = (RECORDED / "json.jhist").read_text()
+    for name, at_ms in (("a", 1795287350000), ("b", 1795287300000)):
+        (tmp_path / f"{name}.jhist").write_text(text.replace('"submitTime":1795287300000', f'"submitTime":{at_ms}'))
+    assert [job.arrives_s for job in read(tmp_path)] == [0.0, 50.0]
+
+
+@pytest.mark.parametrize("text_of", (of_rumen, of_dynoyarn, of_sls))
+def test_a_job_without_a_submission_is_a_mistake(tmp_path: Path, text_of: Callable[[int, str], str]) -> None:
+    path = written(tmp_path, text_of(5000, "one") + "\n" + text_of(-1, "two") + "\n" + text_of(7000, "three"))
+    line = text_of(5000, "one").count("\n") + 2
+    with pytest.raises(TraceError, match=rf":{line}: a job without a time of submission \(-1\)"):
+        list(read(path))
+    mistakes = Mistakes(skip=True)
+    assert [job.arrives_s for job in read(path, mistakes=mistakes)] == [0.0, 2.0] and mistakes.count == 1
+
+
+def test_what_was_not_done_is_left_out_and_counted(tmp_path: Path) -> None:
+    killed = {"taskStatus": "KILLED", "startTime": 1000, "finishTime": -1, "attempts": [attempt(1000, -1, "KILLED")]}
+    never: dict[str, Any] = {"taskStatus": None, "startTime": -1, "finishTime": -1, "attempts": []}
+    failed = {"startTime": 1000, "finishTime": 9000, "attempts": [attempt(1000, 9000, "FAILED")]}
+    done = {"startTime": 1000, "finishTime": 9000, "attempts": [attempt(1000, -1, "KILLED"), attempt(2000, 9000)]}
+    nothing = rumen_job(mapTasks=[killed], reduceTasks=[never])
+    texts = [rumen_job(mapTasks=[killed, never, done], reduceTasks=[failed]), nothing, rumen_job(mapTasks=[])]
+    mistakes = Mistakes()
+    path = written(tmp_path, "\n".join(map(json.dumps, texts)))
+    assert [job.durations_s for job in read(path, mistakes=mistakes)] == [(7.0,), (4.5,)]
+    assert mistakes.left_out == {"tasks without a successful attempt": 5, "jobs without a task that counts": 1}
+    assert mistakes.said() == [
+        "1 jobs without a task that counts left out", "5 tasks without a successful attempt left out",
+    ]  # fmt: skip
+    with pytest.raises(TraceError, match="no job is left in it: 1 jobs without a task that counts left out"):
+        list(read(written(tmp_path, json.dumps(nothing)), mistakes=Mistakes()))
+
+
+def test_a_reduce_never_takes_nothing_as_a_map_was_done_again_behind_it(tmp_path: Path) -> None:
+    maps = [{"attempts": [attempt(0, end_ms)]} for end_ms in (4000, 30_000)]
+    path = written(tmp_path, json.dumps(rumen_job(mapTasks=maps, reduceTasks=[{"attempts": [attempt(1000, 9000)]}])))
+    (job,) = read(path)
+    assert job.durations_s == (4.0, 30.0, 5.0)
+
+
+@pytest.mark.parametrize("span", ((5000, 1000), (-1, 5000), (5000, -1)))
+def test_a_successful_attempt_without_a_duration_is_a_mistake(tmp_path: Path, span: tuple[int, int]) -> None:
+    path = written(tmp_path, json.dumps(rumen_job(mapTasks=[{"attempts": [attempt(*span)]}])))
+    with pytest.raises(TraceError, match=f":1: a successful task from {span[0]} to {span[1]} ms"):
+        list(read(path))
+
+
+def test_indented_objects_are_read_as_those_of_a_line(tmp_path: Path) -> None:
+    two = [app(), app(submitTime=12500)]
+    plain = list(read(written(tmp_path, "\n".join(map(json.dumps, two)))))
+    assert list(read(written(tmp_path, "\n".join(json.dumps(one, indent=2) for one in two)))) == plain
+    jobs = [{"arrives_s": 1, "durations_s": [1]}, {"arrives_s": 2, "durations_s": [3]}]
+    found = list(read(written(tmp_path, "\n".join(json.dumps(one, indent=2) for one in jobs))))
+    assert [job.durations_s for job in found] == [(1.0,), (3.0,)]
+
+
+def test_swim_with_input_paths(tmp_path: Path) -> None:
+    path = written(tmp_path, f"one\t1\t1\t{MB}\t0\t{MB}\tin1\t\t\ntwo\t4\t3\t{256 * MB}\t0\t{MB}\tin2\t\t\n")
+    assert [(job.arrives_s, job.name, len(job.durations_s)) for job in read(path)] == [(0.0, "one", 1), (3.0, "two", 2)]
+
+
+def test_sls_tells_containers(tmp_path: Path) -> None:
+    tasks = [
+        {"count": 2, "duration.ms": 5000, "container.memory-mb": 2048},
+        {"container.start.ms": 4000, "container.end.ms": 11000, "container.type": "reduce"},
+    ]
+    job = sls_job(20_000, "b", **{"job.count": 2, "job.tasks": tasks, "job.user": "ann", "job.queue.name": "q"})
+    nodes = {"num.nodes": 3, "num.racks": 1}
+    path = written(tmp_path, "".join(json.dumps(one, indent=1) for one in (nodes, job, sls_job(15_000))))
+    first, second, third = read_specs(path)
+    assert first == JobSpec(1, 0.0, "mapreduce", (TaskSpec(10.0, MAP, ("node1",)),), user="default", name="job_1")
+    assert (second.arrives_s, third.arrives_s, second.tasks) == (5.0, 5.0, third.tasks)
+    assert second.tasks == (TaskSpec(5.0), TaskSpec(5.0), TaskSpec(7.0, REDUCE))
+    assert (second.user, second.queue, second.memory_mb) == ("ann", "q", 2048)
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    (
+        ({"job.tasks": [{"container.start.ms": 1000, "container.end.ms": -1}]}, "a successful task from 1000 to -1 ms"),
+        ({"job.tasks": [{"duration.ms": 0}]}, "a task of 0 ms"),
+        ({"job.tasks": []}, "a job without tasks"),
+        ({"job.tasks": [{"container.start.ms": 1000}]}, "not SLS.*container.end.ms"),
+    ),
+)
+def test_broken_sls_jobs_are_told_with_their_line(tmp_path: Path, more: dict[str, Any], what: str) -> None:
+    with pytest.raises(TraceError, match=f":1: {what}"):
+        list(read(written(tmp_path, json.dumps(sls_job(0, **more)))))
+
+
+@pytest.mark.parametrize("name", ("empty.jsonl", "nodes.json"))
+def test_a_trace_of_which_no_job_is_left_is_an_error(tmp_path: Path, name: str) -> None:
+    text = {"empty.jsonl": '{"arrives_s": -1, "durations_s": [1]}', "nodes.json": '{"num.nodes": 3}'}[name]
+    mistakes = Mistakes(skip=True)
+    with pytest.raises(TraceError, match="no job is"):
+        list(read(written(tmp_path, text), mistakes=mistakes))
+
+
+def test_dynoyarn_batches_without_runtimes_are_a_mistake(tmp_path: Path) -> None:
+    batch = {"numInstances": 3, "resource": {"memoryMB": 1}}
+    whole = {"runtimes": [5], "resource": {"memoryMB": 1}}
+    for text, what in (
+        (app(resourceRequestSpecs=[whole, batch]), "3 instances without runtimes"),
+        (app(resourceRequestSpecs=[whole, batch | {"numInstances": -3, "averageRuntime": 5}]), "below 0"),
+        ({key: value for key, value in app().items() if key != "submitTime"}, "submitTime"),
+    ):
+        with pytest.raises(TraceError, match=f":1: not DynoYARN.*{what}"):
+            list(read(written(tmp_path, json.dumps(text))))

@@ -1,0 +1,86 @@
+"""Input of Hadoop's Scheduler Load Simulator (SLS): JSON objects one after the other, each a job. Read as a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from quicksilver.simulator.traces.jsons import objects, told
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
+from quicksilver.simulator.traces.spec import (
+    MAP,
+    REDUCE,
+    JobSpec,
+    Submitted,
+    TaskSpec,
+    in_order,
+    span_ms,
+    submitted_ms,
+)
+
+NODES: Final = "num.nodes"
+TASKS: Final = "job.tasks"
+_DURATIONS: Final = ("container.duration.ms", "duration.ms")
+_MOST_COPIES: Final = 10_000_000
+
+
+def read_sls(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
+    """Yield the jobs of an SLS trace by submission; an object that only says how many nodes there are is none.
+
+    A task takes as long as SLS runs its container: its duration, or from its begin to its end. Raises TraceError.
+    """
+    return in_order(_submitted(path, mistakes), mistakes)
+
+
+def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
+    for line, found in objects(path, mistakes):
+        if NODES in found and TASKS not in found:
+            continue
+        place = f"{path}:{line}"
+        try:
+            with told(place, "SLS' fields of a job"):
+                at_ms, copies = submitted_ms(found["job.start.ms"], place), _count(found, "job.count")
+                job = _job(found, place)
+        except TraceError as error:
+            met(mistakes, error)
+            continue
+        yield from (Submitted(at_ms, place, job) for _ in range(copies))
+
+
+def _job(found: Mapping[str, Any], place: str) -> JobSpec:
+    """Return a job. Raises TraceError, and what `told` turns into one."""
+    tasks = [task for one in found[TASKS] for task in [_task(one, place)] * _count(one, "count")]
+    if not tasks:
+        raise TraceError("a job without tasks", place=place, remedy=f"give it {TASKS}, or leave it out")
+    kind, queue, user, name = (str(found.get(key) or "") for key in ("am.type", "job.queue.name", "job.user", "job.id"))
+    return JobSpec(
+        0,
+        0.0,
+        kind.lower() or "mapreduce",
+        tuple(tasks),
+        queue or "default",
+        user or "default",
+        memory_mb=max(int(one.get("container.memory-mb", 1024)) for one in found[TASKS]),
+        name=name,
+    )
+
+
+def _task(task: Mapping[str, Any], place: str) -> TaskSpec:
+    given = next((int(task[key]) for key in _DURATIONS if key in task), None)
+    if given is None:
+        start_ms, end_ms = span_ms(task["container.start.ms"], task["container.end.ms"], place)
+        given = end_ms - start_ms
+    if given <= 0:
+        raise TraceError(f"a task of {given} ms", place=place, remedy="give it a duration above 0, as SLS wants it")
+    host = str(task.get("container.host") or "").rpartition("/")[2]
+    stage = REDUCE if task.get("container.type") == "reduce" else MAP
+    return TaskSpec(given / 1000, stage, (host,) if host else ())
+
+
+def _count(of: Mapping[str, Any], key: str) -> int:
+    """Return how many there are of a job or task; SLS takes one for less. Raises ValueError for too many."""
+    count = max(1, int(of.get(key, 1)))
+    if count > _MOST_COPIES:
+        raise ValueError(f"{key}={count}")
+    return count
