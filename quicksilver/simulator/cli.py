@@ -18,11 +18,12 @@ from policies.config.schema import full_queue
 from quicksilver.common.settings.settings_yaml import settings_yaml
 from quicksilver.report import files
 from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
-from quicksilver.simulator.findings import findings, is_stock
+from quicksilver.simulator.findings import findings
 from quicksilver.simulator.options import Comparing, show, study_options, systems_option
 from quicksilver.simulator.report import classes_of, page
 from quicksilver.simulator.results import WRITERS, by_label, metric, needs, summary
 from quicksilver.simulator.run import Row
+from quicksilver.simulator.stock import is_stock
 from quicksilver.simulator.study import Asked, Runner, Study, runner, study
 from quicksilver.simulator.sweep import POLICIES, Case, StudyError, Variant, cases, choice, variants
 from quicksilver.simulator.tune import Round, Verdict, goal_of, has, tune
@@ -51,7 +52,7 @@ formats_option = click.option(
 
 @click.command(cls=Comparing)
 @study_options
-@systems_option("--compare", "several", metavar="SYSTEM...", help="Several, against the first one.")
+@systems_option("--compare", "several", metavar="SYSTEM...", help="Several, against the best stock scheduler.")
 @click.option("--sweep", "swept", multiple=True, metavar="KEY=A,B,C", help="Try each value, with each of other sweeps.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of each: seeds 1, 2, ...")
 @formats_option

@@ -12,14 +12,10 @@ from typing import Final
 from quicksilver.report.cells import shown
 from quicksilver.report.model import Estimate
 from quicksilver.simulator.figures import ALL
-from quicksilver.simulator.naming import ONLY_G_NAME, policies_name
 from quicksilver.simulator.results import better, by_label, compared
 from quicksilver.simulator.run import Row
-from quicksilver.simulator.sweep import POLICIES
+from quicksilver.simulator.stock import best, rank, stock_of
 
-STOCK: Final = frozenset(("yarn_fifo", "yarn_capacity", "yarn_fair", "opportunistic"))
-"""Systems that are Hadoop as it comes."""
-_STOCK_POLICIES: Final = (ONLY_G_NAME, "preset=stock")
 LIMIT: Final = 12
 """Systems with a sentence of their own; the tables have all."""
 _KINDS: Final = ("mean", "p50", "p95")
@@ -30,8 +26,7 @@ _UNFINISHED: Final = "unfinished"
 def findings(rows: Sequence[Row]) -> list[str]:
     """Return a sentence for each system that is compared, that killed, or that has jobs which did not end."""
     variants = by_label(rows)
-    stock = [label for label, same in variants.items() if is_stock(same[0])]
-    base = stock or list(variants)[:1]
+    base = stock_of(variants) or list(variants)[:1]
     others = [label for label in variants if label not in base]
     found = [_sentence(label, base, variants) for label in others[:LIMIT]]
     if len(others) > LIMIT:
@@ -39,12 +34,6 @@ def findings(rows: Sequence[Row]) -> list[str]:
     if found:
         found.append(_chance(variants))
     return [*found, *_killed(variants), *_cut(variants)]
-
-
-def is_stock(row: Row) -> bool:
-    """Return whether a row is stock YARN: one of its schedulers, or the production world with everything guaranteed."""
-    section = row.settings.get(POLICIES)
-    return row.system in STOCK or (isinstance(section, Mapping) and policies_name(section) in _STOCK_POLICIES)
 
 
 def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
@@ -56,32 +45,23 @@ def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[R
 def _part(kind: str, label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
     """Return one figure's ratio in words; "" without one."""
     name = f"{kind}_{ALL}"
-    best = _best(name, base, variants)
-    ratio = compared(variants[best], variants[label], name) if best else None
+    other = best(name, base, variants)
+    ratio = compared(variants[other], variants[label], name) if other else None
     if ratio is None:
         return ""
-    whose = f"the best stock scheduler's ({best})" if is_stock(variants[best][0]) else f"{best}'s"
+    which = rank(other, variants)
+    whose = f"the time of {which} ({other})" if which else f"{other}'s time"
     good = better(name, ratio) if isinstance(ratio, Estimate) else (True if ratio < 1 else None)
     if kind == "mean":
         worse = ", which is no better" if good is None else ", which is worse" if not good else ""
-        return f"its jobs took {shown(ratio)} of {whose} time {_IN[kind]}{worse}"
+        return f"its jobs took {shown(ratio)} of {whose} {_IN[kind]}{worse}"
     if good is None:
-        return f"{kind} is no better ({_against(ratio, best)})"
-    return f"{kind} is {'' if good else 'worse: '}{_against(ratio, best)}"
+        return f"{kind} is no better ({_against(ratio, other)})"
+    return f"{kind} is {'' if good else 'worse: '}{_against(ratio, other)}"
 
 
-def _against(ratio: Estimate | float, best: str) -> str:
-    return f"{shown(ratio)} of {best}'s"
-
-
-def _best(name: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
-    """Return the label with the lowest mean of a figure; "" if none has it."""
-    means = {label: values for label in base if (values := _values(name, variants[label]))}
-    return min(means, key=lambda label: fmean(means[label])) if means else ""
-
-
-def _values(name: str, rows: Sequence[Row]) -> list[float]:
-    return [row.figures.metrics[name] for row in rows if name in row.figures.metrics]
+def _against(ratio: Estimate | float, other: str) -> str:
+    return f"{shown(ratio)} of {other}'s"
 
 
 def _chance(variants: Mapping[str, Sequence[Row]]) -> str:

@@ -22,9 +22,10 @@ from quicksilver.report.model import (
     Value,
 )
 from quicksilver.simulator.figures import ALL, GRID, sampled
-from quicksilver.simulator.findings import findings, is_stock
+from quicksilver.simulator.findings import findings
 from quicksilver.simulator.results import better, by_label, compared, estimate, metric
 from quicksilver.simulator.run import Row
+from quicksilver.simulator.stock import base_first, is_stock, rank
 from quicksilver.simulator.sweep import POLICIES
 
 _MOST_LINES: Final = 16
@@ -36,7 +37,7 @@ _VERDICTS: Final = {True: "better", False: "worse", None: "not told apart"}
 
 def page(facts: Sequence[tuple[str, str]], rows: Sequence[Row], title: str = "Simulation") -> Page:
     """Return the page of a study. facts: what the figures depend on."""
-    variants = by_label(rows)
+    variants = base_first(by_label(rows))
     sections = [
         _in_short(rows),
         _figures(variants),
@@ -91,9 +92,10 @@ def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
         [label, *(_VERDICTS[better(name, compared(variants[base], variants[label], name))] for name in names)]
         for label in others
     ]
+    which = rank(base, variants)
     told = (
-        f"Ratios to `{base}`, paired by seed: below 1 is faster. Where the interval has 1 in it, or there is one seed, "
-        "the two are not told apart."
+        f"Ratios to `{base}`{f', {which} by the mean' if which else ''}, paired by seed: below 1 is faster. Where the "
+        "interval has 1 in it, or there is one seed, the two are not told apart."
     )
     columns = ["system", *(name.replace("_", " ") for name in names)]
     found: list[Block] = [Prose(told), Table(columns, table, "ratios")]

@@ -15,6 +15,7 @@ from quicksilver.report.model import Estimate
 from quicksilver.report.stats import interval
 from quicksilver.simulator.figures import ALL, HIGHER_IS_BETTER
 from quicksilver.simulator.run import Row
+from quicksilver.simulator.stock import base_first
 
 Columns = Mapping[str, str | int | float]
 
@@ -81,11 +82,16 @@ def columns(row: Row) -> Columns:
 
 
 def summary(about: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
-    """Return a study as JSON holds it: {value, ci_low, ci_high} over the seeds; `against` is paired by seed."""
+    """Return a study as JSON holds it: {value, ci_low, ci_high} over the seeds.
+
+    `against` is the ratio to `base`, paired by seed: the best stock scheduler, or without one the first system.
+    """
     variants = by_label(rows)
-    base = next(iter(variants.values()), [])
+    first = next(iter(base_first(variants)), None)
+    base = variants[first] if first else []
     return {
         **about,
+        "base": first,
         "variants": {
             label: {
                 "system": same[0].system,

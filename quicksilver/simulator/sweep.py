@@ -23,6 +23,8 @@ POLICIES: Final = "policies"
 CUTOFF: Final = "cutoff_s"
 """The field of a system's settings that tells short from long jobs by their tasks' mean duration."""
 PRODUCT: Final = "quicksilver"
+STOCK: Final = ("yarn_capacity", "yarn_fair", "opportunistic")
+"""What Hadoop has to choose from: `PRODUCT` is always compared with all of them."""
 """The system that gets a base line of its own."""
 _POLICY: Final = "policy"
 _BRACKETS: Final = {"[": "]", "{": "}"}
@@ -121,7 +123,7 @@ class Wanted:
     option: str = "--sweep"
     """Where `swept` was asked for."""
     base_line: bool = False
-    """Whether `PRODUCT` is compared with the same world in which everything is guaranteed."""
+    """Whether `PRODUCT` is compared with STOCK, and with its own world in which everything is guaranteed."""
 
 
 def variants(wanted: Wanted) -> list[Variant]:
@@ -130,16 +132,18 @@ def variants(wanted: Wanted) -> list[Variant]:
     A choice holds for each system that has such a setting. Raises StudyError when none has it or a value is wrong,
     UnknownSystemError.
     """
-    systems = {name: load(name).Settings for name in dict.fromkeys(wanted.systems)}
+    compares = wanted.base_line and PRODUCT in wanted.systems
+    names = (*(STOCK if compares else ()), *wanted.systems)
+    systems = {name: load(name).Settings for name in dict.fromkeys(names)}
     for option, choices in (("--set", wanted.fixed), (wanted.option, wanted.swept)):
         for one in choices:
             _whose(one.name, systems, option)
     found: dict[str, Variant] = {}
-    if wanted.base_line and PRODUCT in systems:
+    if compares:
         for variant in _of_system(PRODUCT, systems[PRODUCT], wanted, only_g=True):
             found.setdefault(variant.key, variant)
     for name, model in systems.items():
-        for variant in _of_system(name, model, wanted):
+        for variant in _of_system(name, model, wanted, as_it_is=name not in wanted.systems):
             found.setdefault(variant.key, variant)
     return list(found.values())
 
@@ -149,18 +153,24 @@ def cases(found: Sequence[Variant], seeds: Sequence[int]) -> list[Case]:
     return [Case(variant, seed) for seed in seeds for variant in found]
 
 
-def _of_system(name: str, model: type[SystemSettings], wanted: Wanted, only_g: bool = False) -> Iterator[Variant]:
-    """Yield the variants of one system. only_g: with everything guaranteed, whatever policies are chosen."""
+def _of_system(
+    name: str, model: type[SystemSettings], wanted: Wanted, only_g: bool = False, as_it_is: bool = False
+) -> Iterator[Variant]:
+    """Yield the variants of one system.
+
+    only_g: with everything guaranteed, whatever policies are chosen. as_it_is: with its own policies, likewise.
+    """
     base: dict[str, Any] = {}
     if wanted.cutoff_s is not None and CUTOFF in model.model_fields:
         base[CUTOFF] = wanted.cutoff_s
-    if POLICIES in model.model_fields and model.takes_file and wanted.policies is not None:
+    if POLICIES in model.model_fields and model.takes_file and wanted.policies is not None and not as_it_is:
         base[POLICIES] = wanted.policies
     fixed = [(steps, one.values[0]) for one in wanted.fixed if (steps := _steps(one.name, name, model))]
     swept = [(one.name, steps, one.values) for one in wanted.swept if (steps := _steps(one.name, name, model))]
-    if only_g:
+    if only_g or as_it_is:
         fixed = [one for one in fixed if one[0][0] != POLICIES]
         swept = [one for one in swept if one[1][0] != POLICIES]
+    if only_g:
         base[POLICIES] = ONLY_G
     if any(steps[0] == POLICIES for steps, _ in [*fixed, *((steps, None) for _, steps, _ in swept)]):
         base.setdefault(POLICIES, model.model_fields[POLICIES].get_default(call_default_factory=True) or {})

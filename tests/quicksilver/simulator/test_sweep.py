@@ -143,7 +143,15 @@ def test_a_base_line_varies_with_the_world_and_not_with_the_policies() -> None:
     assert [one.label for one in found] == [
         "quicksilver only_g report_s=1",
         "quicksilver only_g report_s=2",
+        "yarn_capacity",
+        "yarn_fair",
+        "opportunistic report_s=1",
+        "opportunistic report_s=2",
         "yarn_fifo",
         *(f"quicksilver  place.k={k} report_s={s}".replace("  ", " ") for k in (5, 9) for s in (1, 2)),
     ]
     assert {one.settings["policies"]["routes"][0]["policy"] for one in found[:2]} == {"only_g"}
+    (shipped,) = variants(Wanted(("opportunistic",)))
+    assert [one.settings["policies"] for one in found[4:6]] == [shipped.settings["policies"]] * 2
+    named = [one.label for one in variants(Wanted(("yarn_fair", "quicksilver"), base_line=True))]
+    assert named.count("yarn_fair") == 1 and len(named) == 5
