@@ -180,7 +180,7 @@ class ProxyMetrics:
         self.settings = Info("quicksilver_proxy_settings", "The settings in use.", registry=self.registry)
 
     def _surroundings(self) -> None:
-        self.nodes = self._gauge("nodes", "Nodes that the ResourceManager lists, by use (usable, unusable).", "use")
+        self.nodes = self._gauge("nodes", "Nodes by use (usable, drained, no_sidecar, not_running, unusable).", "use")
         self.report_age_s = self._gauge(
             "report_age_max_seconds", "Age of the oldest report of a running node's sidecar."
         )

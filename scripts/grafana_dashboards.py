@@ -55,7 +55,7 @@ CLUSTER: Final = (
     stat("Nodes usable", "Nodes that take queueable containers.", f'sum({_P}nodes{{use="usable"}})'),
     stat(
         "Nodes unusable",
-        "Nodes that take none: `quicksilver health` has the reasons.",
+        "Nodes that take none, without an order: `quicksilver health` has the reasons.",
         f'sum({_P}nodes{{use="unusable"}})',
     ),
     stat("Queueable containers", "Delivered and not completed.", f'sum({_P}live_containers{{kind="Q"}})'),

@@ -175,7 +175,7 @@ def _operation_routes(parts: ApiParts) -> APIRouter:
 
     @router.get("/health", tags=["operation"], summary="Whether all is well")
     async def health() -> Health:
-        """`degraded` with a list of problems when something is not; the status code is 200 in both cases."""
+        """`degraded` with a list of problems, or `ok`; notices do not count. The status code is always 200."""
         return parts.health()
 
     return router

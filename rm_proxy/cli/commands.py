@@ -288,7 +288,7 @@ def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -
 @click.command(cls=Command)
 @reading
 def health(url: str, as_json: bool) -> None:
-    """Show whether the proxy works; exit code 1 when it has a problem."""
+    """Show whether the proxy works; exit code 1 when it has a problem, 0 with notices alone."""
     answer = get(url, "/v1/health")
     show(answer, as_json, tables.health)
     if answer.get("status") != "ok":

@@ -216,7 +216,7 @@ def estimates(answer: dict[str, Any]) -> None:
 
 
 def health(answer: dict[str, Any]) -> None:
-    """Print the proxy's state and its problems."""
+    """Print the proxy's state, its problems and its notices."""
     _facts(
         [
             ("status", answer["status"]),
@@ -234,6 +234,8 @@ def health(answer: dict[str, Any]) -> None:
     )
     for problem in answer["problems"]:
         _console().print(_text(f"problem: {problem}"), soft_wrap=True)
+    for notice in answer["notices"]:
+        _console().print(_text(f"notice: {notice}"), soft_wrap=True)
 
 
 def _console() -> Console:

@@ -204,7 +204,11 @@ def _head(picture: Mapping[str, Any], state: State) -> list[Text]:
             f"Q p50 {precise(picture['summary']['allocation_q']['p50_s'])} s, last {picture['last_s']:g} s"
         ),
     ]
-    return lines + [Text(f"problem: {problem}", style="red") for problem in health["problems"][:2]]
+    lines += [Text(f"problem: {problem}", style="red") for problem in health["problems"][:2]]
+    if health["notices"]:
+        more = len(health["notices"]) - 1
+        lines.append(Text(f"notice: {health['notices'][0]}{f' (and {more} more)' if more else ''}", style="yellow"))
+    return lines
 
 
 def _bar(used_g: float, used_q: float, size: float, unit: str, width: int = 40) -> list[str | tuple[str, str]]:

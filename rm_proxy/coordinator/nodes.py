@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from math import inf
 from typing import Final
 
@@ -20,6 +21,19 @@ MAX_OWN: Final = 10_000
 """Own containers that are counted at one node; of more the oldest are forgotten."""
 MEMORY: Final = 50
 """Containers of a node after which one that was lost is nearly forgotten."""
+
+
+class NodeUse(StrEnum):
+    """Whether a node takes queueable containers, and if not, whether that is meant."""
+
+    USABLE = "usable"
+    DRAINED = "drained"
+    """By an order: drained, or decommissioning in YARN."""
+    NO_SIDECAR = "no_sidecar"
+    """Its sidecar has not reported since the proxy started: during a roll-out that is usual."""
+    NOT_RUNNING = "not_running"
+    """YARN does not run it: lost, unhealthy, shut down, or not listed."""
+    UNUSABLE = "unusable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,19 @@ class Node:
         if self.report.nm_down:
             return f"its NodeManager takes no starts: {self.report.nm_down}"
         return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
+
+    def use(self, now_s: float, fresh_s: float) -> NodeUse:
+        """Return whether the node takes queueable containers, and if not, whether that is meant."""
+        if self.yarn is not None and self.yarn.decommissioning:
+            return NodeUse.DRAINED
+        if self.yarn is None or not self.yarn.running:
+            return NodeUse.NOT_RUNNING
+        if self.why_not(now_s, fresh_s) is None:
+            return NodeUse.USABLE
+        if self.report is None:
+            return NodeUse.NO_SIDECAR
+        silent = now_s - self.reported_s > fresh_s
+        return NodeUse.DRAINED if self.report.draining and not silent else NodeUse.UNUSABLE
 
     def away(self, now_s: float, fresh_s: float) -> Away | None:
         """Return why granted containers do not start here now; None if they may, or the state is not known."""

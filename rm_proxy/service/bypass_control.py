@@ -100,11 +100,20 @@ class BypassControl:
         self._metrics.bypassed.set(len(budget.apps))
 
     def problems(self) -> list[str]:
-        """Return what bypass adds to the problems of `quicksilver health`."""
+        """Return what bypass by the error budget adds to the problems of `quicksilver health`."""
         budget = self._coordinator.budget
+        if budget.order == "on":
+            return []
         remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
         problems = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
         return problems + [f"{app_id} is in bypass: {why}; {remedy}" for app_id, why in list(budget.apps.items())[:10]]
+
+    def ordered(self) -> str:
+        """Return bypass by an order as a notice of `quicksilver health`; "" for none."""
+        budget = self._coordinator.budget
+        if budget.order != "on":
+            return ""
+        return f"bypass ({budget.phase}): {budget.why}; `quicksilver proxy bypass auto` ends it"
 
     # Orders
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from policies.model import Kind
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.nodes import NodeUse
 from rm_proxy.metrics import ProxyMetrics
 
 
-def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float) -> None:
-    """Set the gauges of nodes, attempts and containers."""
+def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float, report_fresh_s: float) -> None:
+    """Set the gauges of nodes, attempts and containers; report_fresh_s: age of a report that makes a node unusable."""
     nodes = coordinator.nodes.values()
-    usable = sum(1 for node in nodes if node.view.usable)
-    metrics.nodes.labels("usable").set(usable)
-    metrics.nodes.labels("unusable").set(len(nodes) - usable)
+    uses = Counter(node.use(now_s, report_fresh_s) for node in nodes)
+    for use in NodeUse:
+        metrics.nodes.labels(use.value).set(uses[use])
     running = [now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running]
     metrics.report_age_s.set(max(running, default=0.0))
     attempts = open_promotions = live = live_q = wanted_g = wanted_q = 0

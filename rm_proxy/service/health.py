@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from quicksilver.common.process.version import version
@@ -11,6 +12,8 @@ from rm_proxy.config import Endpoints
 from rm_proxy.views.service_models import Health
 
 MAX_PROBLEMS: Final = 50
+UNUSABLE_RATIO: Final = 0.05
+"""Part of the nodes above which nodes that take no queueable containers, without an order, are a problem."""
 ENCRYPTED_S: Final = 600.0
 """Seconds for which an encrypted connection counts as a problem after it was opened."""
 _ENCRYPTED: Final = (
@@ -31,7 +34,11 @@ class HealthFacts:
     nodes: int
     nodes_usable: int
     unusable: Sequence[tuple[str, str]]
-    """Nodes that YARN runs and that take no queueable containers, each with the reason."""
+    """Nodes that YARN runs, that take no queueable containers and that nobody drained, each with the reason."""
+    drained: Sequence[tuple[str, str]]
+    """Nodes that are drained or decommissioning, each with the reason."""
+    no_sidecar: Sequence[str]
+    """Nodes that YARN runs and whose sidecar has not reported since the proxy started."""
     connections: int
     attempts: int
     restored: int
@@ -45,10 +52,12 @@ class HealthFacts:
     """When an encrypted connection last passed unread; 0 never."""
     bypass: Sequence[str]
     """Problems that bypass adds."""
+    bypass_ordered: str
+    """Bypass by an order, in words; "" for none."""
 
 
 def health(facts: HealthFacts) -> Health:
-    """Return the answer of `/v1/health`: `degraded` as soon as there is one problem."""
+    """Return the answer of `/v1/health`: `degraded` as soon as there is one problem; notices change nothing."""
     problems = list(_problems(facts))
     endpoints = facts.endpoints
     return Health(
@@ -69,6 +78,7 @@ def health(facts: HealthFacts) -> Health:
         store=facts.store,
         store_backlog=facts.store_backlog,
         problems=problems[:MAX_PROBLEMS],
+        notices=list(islice(_notices(facts), MAX_PROBLEMS)),
     )
 
 
@@ -98,4 +108,34 @@ def _problems(facts: HealthFacts) -> Iterator[str]:
     if facts.now_s - facts.encrypted_s < ENCRYPTED_S:
         yield _ENCRYPTED
     yield from facts.bypass
+    if facts.no_sidecar and not facts.nodes_usable and not facts.unusable and not facts.drained:
+        yield f"no sidecar has reported since the proxy started: {_some(facts.no_sidecar)}"
+    if _many_unusable(facts):
+        yield from _unusable(facts)
+
+
+def _notices(facts: HealthFacts) -> Iterator[str]:
+    """Yield what an admin ordered, what a roll-out brings with it, and nodes too few to be a problem."""
+    if facts.bypass_ordered:
+        yield facts.bypass_ordered
+    yield from (f"node {node_id} takes no queueable containers, as ordered: {why}" for node_id, why in facts.drained)
+    if facts.no_sidecar:
+        count, all_nodes = len(facts.no_sidecar), facts.nodes
+        yield f"{count} of {all_nodes} nodes without a report of a sidecar so far: {_some(facts.no_sidecar)}"
+    if not _many_unusable(facts):
+        yield from _unusable(facts)
+
+
+def _many_unusable(facts: HealthFacts) -> bool:
+    """Return whether more nodes are unusable than a large cluster always has, of those with a sidecar."""
+    unusable = len(facts.unusable)
+    return unusable > UNUSABLE_RATIO * (unusable + facts.nodes_usable)
+
+
+def _unusable(facts: HealthFacts) -> Iterator[str]:
     yield from (f"node {node_id} takes no queueable containers: {why}" for node_id, why in facts.unusable)
+
+
+def _some(node_ids: Sequence[str]) -> str:
+    """Return the first nodes in words."""
+    return ", ".join(node_ids[:3]) + (" and more" if len(node_ids) > 3 else "")

@@ -35,6 +35,7 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
+from rm_proxy.coordinator.nodes import Node, NodeUse
 from rm_proxy.coordinator.promotion_choice import wanted
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
@@ -287,8 +288,9 @@ class Proxy:
         """Return the answer of `/v1/health`."""
         coordinator, now_s = self.coordinator, time.time()
         nodes, fresh_s = coordinator.nodes.values(), self.settings.report_fresh_s
-        running = [node for node in nodes if node.yarn is not None and node.yarn.running]
-        unusable = [(node.id, why) for node in running if (why := node.why_not(now_s, fresh_s)) is not None]
+        by_use: dict[NodeUse, list[Node]] = {use: [] for use in NodeUse}
+        for node in nodes:
+            by_use[node.use(now_s, fresh_s)].append(node)
         return health(
             HealthFacts(
                 now_s=now_s,
@@ -297,8 +299,10 @@ class Proxy:
                 settings_version=coordinator.policies.version,
                 mode=coordinator.policies.section.mode,
                 nodes=len(nodes),
-                nodes_usable=sum(1 for node in nodes if node.view.usable),
-                unusable=unusable,
+                nodes_usable=len(by_use[NodeUse.USABLE]),
+                unusable=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeUse.UNUSABLE]],
+                drained=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeUse.DRAINED]],
+                no_sidecar=[node.id for node in by_use[NodeUse.NO_SIDECAR]],
                 connections=len(self.connections.open),
                 attempts=sum(1 for attempt in coordinator.attempts.values() if not attempt.finished),
                 restored=self.recovery.restored,
@@ -309,6 +313,7 @@ class Proxy:
                 upstream_down=self.upstream.down,
                 encrypted_s=self.connections.encrypted_s,
                 bypass=self.bypass.problems(),
+                bypass_ordered=self.bypass.ordered(),
             )
         )
 
@@ -349,7 +354,7 @@ class Proxy:
         self.bypass.round()
         self.metrics.waiting_calls.set(len(self.long_polls))
         self.metrics.set_targets(self.coordinator.targets.summary())
-        set_gauges(self.metrics, self.coordinator, now_s)
+        set_gauges(self.metrics, self.coordinator, now_s, self.settings.report_fresh_s)
 
     def _wake(self) -> None:
         """Have the ResourceManager called for waiting calls for which there is something."""

@@ -175,7 +175,11 @@ class BypassOrder(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the proxy works; `problems` has a sentence with a remedy for each problem."""
+    """Whether the proxy works; `problems` has a sentence with a remedy for each problem.
+
+    `degraded` if there is a problem. `notices` has what was ordered (drained nodes, bypass), nodes whose sidecar has
+    not reported yet, and unusable nodes while they are at most 5 %.
+    """
 
     status: Literal["ok", "degraded"]
     version: str
@@ -197,3 +201,4 @@ class Health(BaseModel):
     """The store's URL without its password."""
     store_backlog: int = 0
     problems: list[str] = []
+    notices: list[str] = []

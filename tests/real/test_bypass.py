@@ -63,7 +63,7 @@ class Turns:
     on_s: float | None = None
     off_s: float | None = None
     waited: int = 0
-    problems: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
 
     def __call__(self) -> None:
         if self.off_s is not None:
@@ -73,7 +73,7 @@ class Turns:
             self.waited = waiting
             self.turn(True)
             self.on_s = time.time()
-            self.problems = self.stack.get("/v1/health")["problems"]
+            self.notices = self.stack.get("/v1/health")["notices"]
         elif self.on_s is not None and not waiting and time.time() > self.on_s + 5:
             self.off_s = time.time()
             self.turn(False)
@@ -132,7 +132,7 @@ def test_bypass_in_the_middle_of_a_job(
     assert any(d["kind"] == "Q" for d in before)
     assert meanwhile and {d["kind"] for d in meanwhile} == {"G"}, "what was wanted came as guaranteed"
     if how is ordered:
-        assert any(problem.startswith("bypass (bypass): ordered") for problem in turns.problems)
+        assert any(notice.startswith("bypass (bypass): ordered") for notice in turns.notices)
         text = requests.get(f"{stack.url}/metrics", timeout=10).text
         assert 'quicksilver_proxy_bypass{reason="order"}' in text
     if turns.off_s is None:

@@ -444,6 +444,13 @@ def test_an_unwell_proxy_is_exit_code_1(url: str, monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == 1 and "problem: the store accepts no rows: disk full" in result.output
 
 
+def test_notices_are_shown_and_exit_code_0(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    drained = HEALTH.model_copy(update={"notices": ["node n1:1 takes no queueable containers, as ordered: new disk"]})
+    monkeypatch.setitem(ANSWERS, "/v1/health", drained.model_dump_json())
+    result = call("health", url=url)
+    assert result.exit_code == 0 and "notice: node n1:1 takes no queueable containers, as ordered" in result.output
+
+
 def test_what_is_unknown_is_one_line_and_exit_code_1(url: str) -> None:
     result = call("app", "show", "application_9", url=url)
     assert result.exit_code == 1

@@ -16,6 +16,7 @@ from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.nodes import NodeUse
 from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
@@ -143,6 +144,18 @@ def test_nodes_that_take_nothing() -> None:
     assert reasons[0] == "its state is DECOMMISSIONING"
     assert reasons[2] == "the ResourceManager reported it as unusable"
     assert reasons[3] == "its sidecar's last report is 8 s old"
+
+
+def test_what_an_admin_ordered_is_told_from_what_broke() -> None:
+    world = coordinator(nodes=3)
+    states = {1: "RUNNING", 2: "RUNNING", 3: "DECOMMISSIONING", 4: "RUNNING", 5: "LOST"}
+    world.yarn_nodes([yarn_node(n, state=state) for n, state in states.items()], 1.0)
+    world.report(node_id(2), report(2, draining=True, drain_reason="new disk"), 1.0)
+    uses = [world.nodes[node_id(n)].use(1.0, 5.0) for n in states]
+    meant = [NodeUse.USABLE, NodeUse.DRAINED, NodeUse.DRAINED, NodeUse.NO_SIDECAR, NodeUse.NOT_RUNNING]
+    assert uses == meant
+    later = [world.nodes[node_id(n)].use(9.0, 5.0) for n in (1, 2)]
+    assert later == [NodeUse.UNUSABLE, NodeUse.UNUSABLE], "whose sidecar is silent is not drained, but broken"
 
 
 def runs(number: int) -> ContainerReport:

@@ -21,6 +21,8 @@ WELL = HealthFacts(
     nodes=3,
     nodes_usable=2,
     unusable=(),
+    drained=(),
+    no_sidecar=(),
     connections=4,
     attempts=5,
     restored=0,
@@ -31,6 +33,7 @@ WELL = HealthFacts(
     upstream_down=None,
     encrypted_s=0.0,
     bypass=(),
+    bypass_ordered="",
 )
 
 
@@ -54,11 +57,45 @@ def test_all_is_well() -> None:
         ({"store_outage": "disk full"}, True, ["the store accepts no rows: disk full"]),
         ({"bypass": ["bypass (bypass): spent"]}, True, ["bypass (bypass): spent"]),
         ({"unusable": [("n1:1", "silent")]}, True, ["node n1:1 takes no queueable containers: silent"]),
+        (
+            {"nodes_usable": 0, "no_sidecar": ["n1:1", "n2:1"]},
+            True,
+            ["no sidecar has reported since the proxy started: n1:1, n2:1"],
+        ),
     ],
 )
 def test_each_problem_degrades(change: dict[str, Any], reachable: bool, problems: list[str]) -> None:
     answer = health(replace(WELL, **change))
     assert (answer.status, answer.rm_reachable, answer.problems) == ("degraded", reachable, problems)
+
+
+@pytest.mark.parametrize(
+    ("change", "notice"),
+    [
+        ({"drained": [("n1:1", "its sidecar is draining: new disk")]}, "as ordered: its sidecar is draining: new disk"),
+        ({"bypass_ordered": "bypass (bypass): ordered by ann"}, "bypass (bypass): ordered by ann"),
+        (
+            {"nodes": 400, "nodes_usable": 95, "unusable": [("n1:1", "silent")] * 5},
+            "n1:1 takes no queueable containers",
+        ),
+        (
+            {"nodes": 400, "no_sidecar": ["n1:1", "n2:1", "n3:1", "n4:1"]},
+            "4 of 400 nodes without a report of a sidecar",
+        ),
+    ],
+)
+def test_what_is_ordered_or_rare_is_a_notice(change: dict[str, Any], notice: str) -> None:
+    answer = health(replace(WELL, **change))
+    assert (answer.status, answer.problems) == ("ok", [])
+    assert notice in answer.notices[0]
+
+
+def test_more_than_one_in_twenty_unusable_nodes_are_a_problem() -> None:
+    some = [(f"n{n}:1", "silent") for n in range(6)]
+    answer = health(replace(WELL, nodes=400, nodes_usable=100, unusable=some))
+    assert (answer.status, len(answer.problems), answer.notices) == ("degraded", 6, [])
+    fewer = health(replace(WELL, nodes=400, nodes_usable=114, unusable=some))
+    assert (fewer.status, fewer.problems, len(fewer.notices)) == ("ok", [], 6)
 
 
 def test_an_encrypted_connection_is_a_problem_for_a_while() -> None:

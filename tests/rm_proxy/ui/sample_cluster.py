@@ -169,4 +169,4 @@ def busy(proxy: SmallProxy, nodes: int, seed: int = 7) -> None:
     proxy.series.add(now_s, present.values())
     _history(proxy, rng, node_id(1), now_s)
     off = [node for node in proxy.world.nodes.values() if not node.view.usable]
-    proxy.problems = [f"node {node.id} takes no queueable containers: {node.why_not(now_s, 5)}" for node in off[:5]]
+    proxy.notices = [f"node {node.id} takes no queueable containers: {node.why_not(now_s, 5)}" for node in off[:5]]

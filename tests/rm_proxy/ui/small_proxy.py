@@ -41,6 +41,7 @@ class SmallProxy:
         self.world: Coordinator = coordinator(nodes=nodes)
         self.recent: list[DecisionRecord] = []
         self.problems: list[str] = []
+        self.notices: list[str] = []
         self.queue_history = QueueHistory()
         self.order: Order = "auto"
         self.drained: list[tuple[str, Draining, str]] = []
@@ -96,6 +97,7 @@ class SmallProxy:
             attempts=len(self.world.attempts),
             store=self.store.name,
             problems=self.problems,
+            notices=self.notices,
         )
 
     def bypass(self) -> BypassInfo:

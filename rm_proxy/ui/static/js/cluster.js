@@ -1,4 +1,4 @@
-import { el, toRoot, toUi, byId, setNumber, setText, numberLink, emptyState, badge, count, duration, memory, percent, dateTime, query, setQuery } from "./frame.js";
+import { el, toRoot, toUi, byId, setNumber, setText, numberLink, emptyState, badge, count, duration, memory, percent, dateTime, howMany, query, setQuery } from "./frame.js";
 import { poll } from "./poll.js";
 import { TimeChart } from "./chart.js";
 
@@ -84,8 +84,8 @@ press("spans", "span", span);
 
 poll(toUi("data/cluster"), 3, ({ health, now }) => {
   byId("status").replaceChildren(el("a", { href: toUi("health"), class: "plain" }, badge(health.status, health.status === "ok" ? "ok" : "bad")));
-  const problems = health.problems.length;
-  setText("subtitle", `${problems ? `${count(problems)} problem${problems > 1 ? "s" : ""} · ` : ""}mode ${health.mode} · settings ${health.settings_version || "–"} · up ${duration(Date.now() / 1000 - health.started_s)}`);
+  const parts = [howMany(health.problems, "problem"), howMany(health.notices, "notice")].filter(Boolean);
+  setText("subtitle", `${parts.map((text) => `${text} · `).join("")}mode ${health.mode} · settings ${health.settings_version || "–"} · up ${duration(Date.now() / 1000 - health.started_s)}`);
   setNumber("nodes", count(health.nodes_usable));
   setText("nodes-hint", `of ${count(health.nodes)} take Qs`);
   setNumber("apps", count(health.attempts));

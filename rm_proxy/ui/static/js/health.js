@@ -1,4 +1,4 @@
-import { el, toRoot, toUi, byId, setText, numberLink, badge, count, duration, dateTime, send } from "./frame.js";
+import { el, toRoot, toUi, byId, setText, numberLink, badge, count, duration, dateTime, howMany, send } from "./frame.js";
 import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
 
@@ -68,10 +68,12 @@ function showBypass(bypass) {
 const live = poll(toUi("data/health"), 4, (facts) => {
   const { health, bypass } = facts;
   byId("status").replaceChildren(badge(health.status, health.status === "ok" ? "ok" : "bad"));
-  setText("subtitle", health.problems.length ? `${count(health.problems.length)} problem${health.problems.length > 1 ? "s" : ""}` : "");
-  byId("problems").replaceChildren(health.problems.length
-    ? el("ul", { class: "problems" }, ...health.problems.map((text) => el("li", {}, text)))
-    : el("p", { class: "fine" }, "No problem is known: the ResourceManager and the store answer, and all running nodes take queueable containers."));
+  setText("subtitle", [howMany(health.problems, "problem"), howMany(health.notices, "notice")].filter(Boolean).join(" · "));
+  byId("problems").replaceChildren(
+    health.problems.length
+      ? el("ul", { class: "problems" }, ...health.problems.map((text) => el("li", {}, text)))
+      : el("p", { class: "fine" }, "No problem is known: the ResourceManager and the store answer, and nodes take queueable containers."),
+    ...(health.notices.length ? [el("h3", { class: "notices-title" }, "Notices"), el("ul", { class: "notices" }, ...health.notices.map((text) => el("li", {}, text)))] : []));
   proxyFacts(health);
   showBypass(bypass);
   const same = (row) => row.version === health.version && row.settings.split("-")[1] === health.settings_version.split("-")[1];

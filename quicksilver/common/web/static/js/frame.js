@@ -51,6 +51,9 @@ export const count = (value) => (value === null || value === undefined ? "–" :
 export const decimal = (value) => (value === null || value === undefined ? "–" : tenths.format(value));
 export const percent = (ratio) => (ratio === null || ratio === undefined ? "–" : `${tenths.format(100 * ratio)} %`);
 
+/** "2 problems", "1 notice"; "" for none. */
+export const howMany = (items, word) => (items.length ? `${count(items.length)} ${word}${items.length > 1 ? "s" : ""}` : "");
+
 /** Seconds in the largest units that fit: 0.4 s, 12 s, 3 min 20 s, 5 h 12 min, 3 d 4 h. */
 export function duration(s) {
   if (s === null || s === undefined) return "–";
