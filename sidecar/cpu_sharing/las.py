@@ -219,6 +219,8 @@ class Las:
             share = self.shares[cid]
             if grant != share.granted:
                 share.by, share.why = whys[cid]
+                taker = self.shares.get(share.by)
+                share.for_kin = bool(share.app_id) and taker is not None and taker.app_id == share.app_id
             share.take(grant, self.rules, self._now_s)
 
     @staticmethod

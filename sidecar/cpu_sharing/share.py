@@ -69,7 +69,7 @@ class Share:
     shrunk_s: float | None = None
     """When it was shrunk last; None when it never was."""
     saved_s: float = 0.0
-    """CPU seconds that kills in place of its shrinks would have lost.
+    """CPU seconds that kills in place of its shrinks for other applications would have lost.
 
     Each kill would have lost what was attained since the one before, after which the task began anew; together that is
     what was attained until the last shrink.
@@ -80,6 +80,8 @@ class Share:
     by: str = ""
     why: str = ""
     """The reason for its grant."""
+    for_kin: bool = False
+    """Whether `by` is of the same application: stock YARN would not have killed it for that one."""
     stuck: str = ""
     """Why the resizer refused; the container stays as it is until the next try."""
     tries: int = 0
@@ -188,7 +190,8 @@ class Share:
         if self.applied.runs and not grant.runs:
             self.times_shrunk += 1
             self.shrunk_s = now_s
-            self.saved_s = max(self.saved_s, self.attained_s)
+            if not self.for_kin:
+                self.saved_s = max(self.saved_s, self.attained_s)
             self.last_by, self.last_why = self.by, self.why
         self.applied, self.tries = grant, 0
         if self.stuck:

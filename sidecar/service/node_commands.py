@@ -169,7 +169,8 @@ class NodeCommands:
         share = self._node.state.sharing.share(command.container_id)
         if share is not None and not share.running and not isinstance(command, Restore):
             self._metrics.preemptions.labels(share.way).inc()
-            self._metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
+            if not share.for_kin:
+                self._metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
         cause = {} if isinstance(command, Restore) else {"by": command.by}
         log.info(type(command).__name__.lower(), container=command.container_id, why=command.why, **cause)
         self._resizing.execute(command)

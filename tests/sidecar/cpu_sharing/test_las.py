@@ -336,6 +336,15 @@ def test_what_kills_in_place_of_the_shrinks_would_have_lost() -> None:
     assert (a.attained_s, a.saved_s, a.times_shrunk) == (14.0, 14.0, 2)
 
 
+@pytest.mark.parametrize(("taker", "saved_s"), [("app1", 0.0), ("app2", 4.0)])
+def test_a_shrink_for_a_container_of_the_same_job_saves_nothing(taker: str, saved_s: float) -> None:
+    node = full(1)
+    settle(node, come(node, "a", 0, app_id="app1"), 0)
+    settle(node, come(node, "b", 4, app_id=taker), 4)
+    a = node.shares["a"]
+    assert (a.times_shrunk, a.saved_s) == (1, saved_s)
+
+
 @given(st.lists(st.floats(0.1, 30), min_size=1, max_size=12))
 def test_saved_is_what_each_kill_would_have_lost_since_the_one_before(turns: list[float]) -> None:
     share = Share("a", 1, Way.SHRINK, 0, 0, ready=True)
