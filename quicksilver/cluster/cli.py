@@ -145,12 +145,12 @@ def _print(found: ClusterStatus, as_json: bool) -> None:
 
 def _show(found: ClusterStatus) -> None:
     spec, console = found.spec, Console()
-    table = Table("daemon", "pid", "state", "log")
+    table = Table("daemon", "pid", "state")
     for daemon in found.daemons:
-        table.add_row(
-            daemon.name, str(daemon.pid), "up" if daemon.up else "starting" if daemon.alive else "dead", str(daemon.log)
-        )
+        table.add_row(daemon.name, str(daemon.pid), "up" if daemon.up else "starting" if daemon.alive else "dead")
     console.print(table)
+    for daemon in found.daemons:
+        console.print(f"log of {daemon.name}: {daemon.log}", soft_wrap=True, highlight=False)
     for name, address in _addresses(spec).items():
         console.print(f"{name.replace('_', ' ')}: {address}")
     console.print(f"HADOOP_CONF_DIR={Cluster(spec).conf_dir}", soft_wrap=True)
