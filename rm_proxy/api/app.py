@@ -114,7 +114,7 @@ def create_app(
         _operation_routes(parts),
         application_routes(live, history, now),
         event_routes(history),
-        _decision_routes(history, now),
+        _decision_routes(live, history, now),
         _container_routes(live, history),
         history_routes(live, history, parts.recent),
         bypass_routes(parts.bypass, parts.order_bypass),
@@ -181,7 +181,7 @@ def _operation_routes(parts: ApiParts) -> APIRouter:
     return router
 
 
-def _decision_routes(history: History, now: Callable[[], float]) -> APIRouter:
+def _decision_routes(live: LiveState, history: History, now: Callable[[], float]) -> APIRouter:
     router = APIRouter()
 
     @router.get("/decisions", tags=["decisions"], summary="Containers as they were delivered, the newest first")
@@ -204,9 +204,14 @@ def _decision_routes(history: History, now: Callable[[], float]) -> APIRouter:
         app: OfApp = None,
         last_s: Annotated[float | None, Query(gt=0, description="Only this time before now, in seconds.")] = None,
     ) -> Summary:
-        """Containers by node and kind; percentiles of allocation delay and of waiting at the nodes."""
-        since_s = 0.0 if last_s is None else now() - last_s
-        return await ask(lambda: history.summary(since_s=since_s, app_id=app))
+        """Containers by node and kind; percentiles of allocation delay and of waiting at the nodes.
+
+        Containers that still wait count with their waits so far.
+        """
+        now_s = now()
+        since_s = 0.0 if last_s is None else now_s - last_s
+        waiting = live.open_waits(now_s, app)
+        return await ask(lambda: history.summary(since_s=since_s, app_id=app, waiting=waiting))
 
     return router
 

@@ -105,8 +105,10 @@ def _detail_routes(router: APIRouter, live: LiveState, history: History, now: Ca
 
     @router.get("/applications/{app_id}/waits", summary="How long an application's containers waited, over time")
     async def waits(app_id: AppId, bucket_s: BucketS = None) -> Waits:
-        """Percentiles by span of time: from ask to delivery, and at the nodes."""
-        return await ask(lambda: history.containers.waits(app_id, bucket_s))
+        """Percentiles by span of time: from ask to delivery, and at the nodes; what still waits counts in the last."""
+        now_s = now()
+        waiting = live.open_waits(now_s, app_id)
+        return await ask(lambda: history.containers.waits(app_id, bucket_s, waiting=waiting, now_s=now_s))
 
     @router.get("/applications/{app_id}/containers", summary="An application's containers with their times")
     async def containers(

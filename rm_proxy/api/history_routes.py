@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated
 
@@ -57,7 +58,8 @@ def history_routes(
     @router.get("/applications/{app_id}/story", tags=["applications"], summary="What became of an application")
     async def story(app_id: AppId) -> AppStory:
         """How many containers went guaranteed and queueable and why, waits, sheds, moves, kills, what they cost."""
-        known = await ask(lambda: history.story(app_id))
+        waiting = live.open_waits(time.time(), app_id)
+        known = await ask(lambda: history.story(app_id, waiting))
         known.live = live.application(app_id)
         if known.application is None and known.live is None and not known.routes:
             raise ApiError(404, "unknown-application", f"nothing is known of {app_id}; see `keep_days`")

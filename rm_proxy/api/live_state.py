@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from policies.config.registry import Registry
-from policies.model import AppView, Resources
+from policies.model import AppView, Kind, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.api.admission_views import admission_info
 from rm_proxy.api.policy_views import policies_info, rollout_arms
@@ -18,11 +18,13 @@ from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.open_waits import open_waits
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.views.admission_models import AdmissionInfo
 from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
+from rm_proxy.views.delays import OpenWaits
 from rm_proxy.views.queue_models import QueueTree
 from rm_proxy.views.service_models import Comparison, Difference, PoliciesInfo, RolloutArm
 from rm_proxy.views.waiting_models import WaitsNow
@@ -69,6 +71,8 @@ class LiveState:
         return {
             **{name: getattr(view, name) for name in NodeInfo.model_fields if hasattr(view, name)},
             "container_count": view.containers,
+            "count_g": sum(c.kind == Kind.GUARANTEED and c.state is not ContainerState.WAITING for c in containers),
+            "count_q": sum(c.kind == Kind.QUEUEABLE and c.state is not ContainerState.WAITING for c in containers),
             "shrunk": sum(c.state is ContainerState.SHRUNK for c in containers),
             "id": node.id,
             "state": yarn.state if yarn else "UNKNOWN",
@@ -177,6 +181,16 @@ class LiveState:
         """Return what an application waits for; None when it does not live."""
         live = self._coordinator.attempts.living_of(app_id)
         return waits_now(self._coordinator, live[-1], now_s) if live else None
+
+    def shrinks_now(self, app_id: str | None = None) -> int:
+        """Return how often the containers that run now were shrunk, those of an application or all."""
+        nodes = self._coordinator.nodes.values()
+        reported = (one for node in nodes if node.report is not None for one in node.report.containers)
+        return sum(one.times_shrunk for one in reported if app_id in (None, one.app_id))
+
+    def open_waits(self, now_s: float, app_id: str | None = None) -> OpenWaits:
+        """Return the waits so far of an application's containers, or of all."""
+        return open_waits(self._coordinator, now_s, app_id)
 
     def containers_of(self, app_id: str) -> dict[str, ContainerReport]:
         """Return the containers of an application as the last reports have them, by id."""

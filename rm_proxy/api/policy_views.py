@@ -14,8 +14,8 @@ from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Rollout, Window, queue_test
 from policies.model import AppView
 from quicksilver.common.settings.calendar import Calendar
-from rm_proxy.store.container_history import delays
 from rm_proxy.views.application_models import ApplicationEntry
+from rm_proxy.views.delays import delays
 from rm_proxy.views.service_models import (
     ActivePolicy,
     PoliciesInfo,

@@ -48,7 +48,7 @@ def queue_routes(live: LiveState, history: QueueHistory, now: Callable[[], float
         path = full_queue(name, known)
         if path not in known:
             raise ApiError(404, "unknown-queue", f"there is no YARN queue {name}")
-        columns = history.of(path).last(last_s, now())
+        columns = history.last(path, last_s, now())
         return QueueOverTime(name=path, step_s=columns.step_s, t=columns.t, values=columns.values)
 
     return router

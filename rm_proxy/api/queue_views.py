@@ -28,12 +28,18 @@ def one_queue(coordinator: Coordinator, name: str, pages: YarnPages) -> QueueDet
     users = sorted({*view.user_used_g, *view.user_used_q})
     return QueueDetail(
         **_info(view, coordinator.policies, pages).model_dump(),
-        user_limit=view.user_limit,
+        user_limit=_within(view.user_limit, view.max_capacity) if view.user_limit is not None else None,
         users=[_user(view, user, coordinator.policies) for user in users],
         above=[QueueAbove.of(parent) for parent in view.parents],
         cluster=view.cluster,
         cluster_used_q=view.cluster_used_q,
     )
+
+
+def _within(limit: Resources, max_capacity: Resources) -> Resources:
+    """Return a limit of one user, at most the queue's maximum: YARN multiplies by the user limit factor alone."""
+    memory_mb = min(limit.memory_mb, max_capacity.memory_mb or limit.memory_mb)
+    return Resources(memory_mb, min(limit.vcores, max_capacity.vcores or limit.vcores))
 
 
 def queue_tree(coordinator: Coordinator) -> QueueTree:

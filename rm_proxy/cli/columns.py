@@ -60,6 +60,11 @@ def _containers(item: Item) -> str:
     return f"{item['container_count']} of {item['slots']}" if item["slots"] else str(item["container_count"])
 
 
+def _state(item: Item) -> str:
+    """Return how an application ended, or its state."""
+    return str(item.get("final_status") or item.get("state") or "-")
+
+
 def _remark(item: Item) -> str:
     return item["why_unusable"] or "; ".join(item["limits"])
 
@@ -103,7 +108,7 @@ APPLICATIONS: Final = (
     _plain("type"),
     _plain("user"),
     _plain("queue"),
-    _plain("state"),
+    Column("state", "state", lambda item: item.get("final_status") or item.get("state"), _state),
     _plain("mode"),
     _plain("live_g", "live G", right=True),
     _plain("live_q", "live Q", right=True),

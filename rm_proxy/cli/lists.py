@@ -20,7 +20,8 @@ from quicksilver.common.errors import QuicksilverError
 from rm_proxy.cli.requests import Function, connected
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
 
 Item = Mapping[str, Any]
 Form = Literal["table", "tsv", "csv", "json"]
@@ -29,7 +30,9 @@ OUTPUT: Final = "Output"
 WATCH_S: Final = 2.0
 
 
-_LONGEST_NAME: Final = 40
+_SHORTEST_CUT: Final = 16
+"""Characters that a column which may be cut has at least."""
+_GAP: Final = 2
 """Characters of the first column that tables of one line an item never cut."""
 
 
@@ -148,23 +151,66 @@ def print_items(columns: Sequence[Column], items: Sequence[Item]) -> None:
     Listing(shown, False, None, False, None, "table", True, None, "nothing").show(lambda: items)
 
 
-def rich_table(
-    columns: Sequence[Column], items: Sequence[Item], header: bool = True, *, one_line: bool = False
-) -> RenderableType:
-    """Return items as a table of rich; `one_line` cuts cells instead of wrapping them."""
+def rich_table(columns: Sequence[Column], items: Sequence[Item], header: bool = True) -> RenderableType:
+    """Return items as a table of rich that wraps cells."""
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=header)
-    overflow: Literal["ellipsis", "fold"] = "ellipsis" if one_line else "fold"
     for column in columns:
-        justify: Literal["right", "left"] = "right" if column.right else "left"
-        names = [len(column.cell(item)) for item in items] if one_line and column is columns[0] else []
-        fewest = min(max(names, default=0), _LONGEST_NAME)
-        table.add_column(column.title, justify=justify, overflow=overflow, no_wrap=one_line, min_width=fewest or None)
+        table.add_column(column.title, justify="right" if column.right else "left", overflow="fold")
+    _add_rows(table, columns, items)
+    return table
+
+
+def _add_rows(table: Table, columns: Sequence[Column], items: Sequence[Item]) -> None:
+    from rich.text import Text
+
     for item in items:
         table.add_row(*(Text(printable(column.cell(item))) for column in columns))
-    return table
+
+
+@dataclass(frozen=True, slots=True)
+class OneLineTable:
+    """A table of rich whose rows have one line each: columns are left out, one by one, until the others fit."""
+
+    columns: Sequence[Column]
+    items: Sequence[Item]
+    left_out: Sequence[str]
+    """Names of the columns that may be left out, the first one first."""
+    cut: str = ""
+    """Name of the column that may be cut."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render it in the width there is."""
+        from rich.table import Table
+
+        widths = self._widths(options.max_width)
+        columns = [column for column in self.columns if column.name in widths]
+        table = Table(box=None, padding=(0, _GAP, 0, 0))
+        for column in columns:
+            justify: Literal["right", "left"] = "right" if column.right else "left"
+            table.add_column(
+                column.title, justify=justify, overflow="ellipsis", no_wrap=True, width=widths[column.name]
+            )
+        _add_rows(table, columns, self.items)
+        yield table
+
+    def _widths(self, room: int) -> dict[str, int]:
+        """Return the widths of the columns that fit, by name."""
+        widths = {
+            column.name: max(len(column.title), *(len(printable(column.cell(item))) for item in self.items))
+            for column in self.columns
+        }
+        whole = widths.get(self.cut, 0)
+        if self.cut:
+            widths[self.cut] = min(whole, _SHORTEST_CUT)
+        for name in self.left_out:
+            if sum(widths.values()) + _GAP * len(widths) <= room:
+                break
+            widths.pop(name, None)
+        if self.cut in widths:
+            widths[self.cut] = min(whole, widths[self.cut] + room - sum(widths.values()) - _GAP * len(widths))
+        return widths
 
 
 def listed(columns: Sequence[Column], nothing: str, *, limit: int | None = None) -> Callable[[Function], Function]:

@@ -190,8 +190,11 @@ def summary(answer: dict[str, Any]) -> None:
     _table(("node", ">G", ">Q"), rows, "")
     delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("waiting at the node", "queueing"))
     keys = ("p50_s", "p95_s", "max_s")
-    lines = [(title, answer[name]["count"], *(precise(answer[name][key]) for key in keys)) for title, name in delays]
-    _table(("delay", ">count", ">p50 s", ">p95 s", ">max s"), lines, "")
+    lines = [
+        (title, answer[name]["count"], answer[name]["waiting"], *(precise(answer[name][key]) for key in keys))
+        for title, name in delays
+    ]
+    _table(("delay", ">count", ">still waiting", ">p50 s", ">p95 s", ">max s"), lines, "")
     if answer["events"]:
         _facts([("events", ", ".join(f"{kind} {count}" for kind, count in answer["events"].items()))])
 

@@ -54,7 +54,7 @@ def look(url: str) -> dict[str, Any]:
     nodes, applications = pages(url, "/v1/nodes"), pages(url, "/v1/applications")
     sums = {name: _total(node[name] for node in nodes) for name in ("capacity", "used_g", "used_q")}
     counts = {name: sum(app[name] for app in applications) for name in ("live_g", "live_q", "wanted_g", "wanted_q")}
-    at_nodes = {"waiting": "queue_length", "shrunk": "shrunk"}
+    at_nodes = {"waiting": "queue_length", "shrunk": "shrunk", "count_g": "count_g", "count_q": "count_q"}
     return {
         "at": datetime.now().astimezone().strftime("%H:%M:%S"),
         "last_s": _LAST_S,

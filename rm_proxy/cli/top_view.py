@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from rm_proxy.cli.columns import APPLICATIONS, NODES, QUEUES
-from rm_proxy.cli.lists import Column, Item, in_order, rich_table
+from rm_proxy.cli.lists import Column, Item, OneLineTable, in_order
 from rm_proxy.cli.words import amount, precise
 
 if TYPE_CHECKING:
@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table of the screen; the columns are those that fit 80 to 120 characters, the first sort is the default."""
+    """A table of the screen; the first sort is the default."""
 
     items: str
     """Its key in a picture."""
     title: str
     columns: Sequence[Column]
     sorts: Sequence[str]
+    left_out: Sequence[str] = ()
+    """Columns that a narrow terminal does without, the first one first."""
+    cut: str = ""
+    """The column that is cut before any is left out."""
 
 
 def _some(columns: Sequence[Column], names: str) -> tuple[Column, ...]:
@@ -36,18 +40,23 @@ TABLES: Final = (
         "applications",
         _some(APPLICATIONS, "id name type user queue mode live_g live_q wanted_g wanted_q elapsed_s"),
         ("-wanted_q", "-live_q", "-live_g", "-elapsed_s", "user", "queue", "id"),
+        ("mode", "type", "elapsed_s", "user", "live_g", "wanted_g", "queue", "name"),
+        "name",
     ),
     Table(
         "nodes",
         "nodes",
         _some(NODES, "id usable capacity used_g used_q container_count shrunk queue_length queued_s remark"),
         ("-queued_s", "-queue_length", "-used_q", "-used_g", "-shrunk", "usable", "id"),
+        ("capacity", "container_count", "queued_s", "usable", "shrunk", "remark", "used_g"),
+        "remark",
     ),
     Table(
         "queues",
         "queues",
         _some(QUEUES, "name queueable max_capacity used_g used_q left_q"),
         ("-used_q", "-used_g", "left_q", "name"),
+        ("queueable", "left_q", "max_capacity"),
     ),
 )
 KEYS: Final = (
@@ -173,7 +182,7 @@ def _shown(picture: Mapping[str, Any], state: State, table: Table, most: int) ->
     beyond = f", {offset + 1} to {offset + len(part)}" if len(part) < len(items) else ""
     title = f"{table.title}: {len(items)}{beyond}, by {sorted_by(state, table)}"
     shown: list[RenderableType] = [Text(title, style="bold reverse" if focused else "bold")]
-    return [*shown, rich_table(table.columns, part, one_line=True)] if part else shown
+    return [*shown, OneLineTable(table.columns, part, table.left_out, table.cut)] if part else shown
 
 
 def _head(picture: Mapping[str, Any], state: State) -> list[Text]:
@@ -194,14 +203,15 @@ def _head(picture: Mapping[str, Any], state: State) -> list[Text]:
         first,
         Text(
             f"nodes {health['nodes_usable']} of {health['nodes']} usable, {amount(size)}; "
-            f"applications {totals['applications']}; containers G {totals['live_g']}, Q {totals['live_q']}"
+            f"applications {totals['applications']}; containers that run: G {totals['count_g']}, Q {totals['count_q']} "
+            f"({totals['shrunk']} shrunk); queued at nodes {totals['waiting']}"
         ),
         Text.assemble("memory ", *_bar(used_g["memory_mb"], used_q["memory_mb"], size["memory_mb"], " MB")),
         Text.assemble("cores  ", *_bar(used_g["vcores"], used_q["vcores"], size["vcores"], "")),
         Text(
-            f"wanted G {totals['wanted_g']}, Q {totals['wanted_q']}; waiting at nodes {totals['waiting']}, shrunk "
-            f"{totals['shrunk']}; delay G p50 {precise(picture['summary']['allocation_g']['p50_s'])} s, "
-            f"Q p50 {precise(picture['summary']['allocation_q']['p50_s'])} s, last {picture['last_s']:g} s"
+            f"pending G {totals['wanted_g']}, Q {totals['wanted_q']}; "
+            f"allocation delay in the last {picture['last_s']:g} s: "
+            f"{_delay('G', picture['summary']['allocation_g'])}; {_delay('Q', picture['summary']['allocation_q'])}"
         ),
     ]
     lines += [Text(f"problem: {problem}", style="red") for problem in health["problems"][:2]]
@@ -209,6 +219,14 @@ def _head(picture: Mapping[str, Any], state: State) -> list[Text]:
         more = len(health["notices"]) - 1
         lines.append(Text(f"notice: {health['notices'][0]}{f' (and {more} more)' if more else ''}", style="yellow"))
     return lines
+
+
+def _delay(kind: str, delays: Mapping[str, Any]) -> str:
+    """Return the delay of a kind in words; containers that still wait count with their waits so far."""
+    if not delays["count"]:
+        return f"{kind} none"
+    text = f"{kind} p50 {precise(delays['p50_s'])} s, p95 {precise(delays['p95_s'])} s"
+    return f"{text} ({delays['waiting']} still wait)" if delays["waiting"] else text
 
 
 def _bar(used_g: float, used_q: float, size: float, unit: str, width: int = 40) -> list[str | tuple[str, str]]:

@@ -159,3 +159,5 @@ class AppRecord:
     priority: int
     submitted_s: float
     finished_s: float | None = None
+    final_status: str = ""
+    """SUCCEEDED, FAILED or KILLED of an application that ended; "" before, or where it is not known."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
@@ -36,7 +38,9 @@ class Sample:
     idle: float = 0.0
     """Cores in which nothing runs."""
     count_g: int = 0
+    """Guaranteed containers that run, application masters too."""
     count_q: int = 0
+    """Queueable ones that run, shrunk ones too."""
     count_shrunk: int = 0
     count_waiting: int = 0
     memory_mb: float = 0.0
@@ -46,6 +50,11 @@ class Sample:
     pending_g: int = 0
     pending_q: int = 0
     """Containers asked for and not delivered yet."""
+    delay_q_p50_s: float = math.nan
+    """From ask to delivery lately, with the waits so far of those that wait; NaN for none."""
+    delay_q_p95_s: float = math.nan
+    delay_g_p50_s: float = math.nan
+    delay_g_p95_s: float = math.nan
 
     def add(self, node: Node) -> None:
         """Count a node."""
@@ -70,16 +79,17 @@ class Sample:
             self.waiting += cores
             self.count_waiting += 1
             return 0.0
+        guaranteed = container.kind == Kind.GUARANTEED.value
+        self.count_g += guaranteed
+        self.count_q += not guaranteed
         if state is ContainerState.SHRUNK:
             self.shrunk += cores
             self.count_shrunk += 1
             return 0.0
-        if container.kind == Kind.GUARANTEED.value:
+        if guaranteed:
             self.g += cores
-            self.count_g += 1
         else:
             self.q += cores
-            self.count_q += 1
         return cores
 
     def add_pending(self, coordinator: Coordinator) -> None:
@@ -89,6 +99,11 @@ class Sample:
                 for entry in attempt.entries:
                     self.pending_g += entry.g_share
                     self.pending_q += entry.q_wanted + len(entry.pending)
+
+    def add_delays(self, percentiles: Mapping[str, float]) -> None:
+        """Set the percentiles of `DelayWindow`."""
+        for name, value_s in percentiles.items():
+            setattr(self, name, value_s)
 
     def values(self) -> dict[str, float]:
         """Return all sums by name."""
@@ -136,6 +151,10 @@ class Shrinks:
             self._spans.append((node_id, span))
         span.to_s = now_s
         self._seen[container.container_id] = span
+
+    def of_containers(self, container_ids: Collection[str]) -> list[Shrink]:
+        """Return the spans of containers, the oldest first."""
+        return [span for _, span in self._spans if span.container_id in container_ids]
 
     def of(self, node_id: str, since_s: float) -> list[Shrink]:
         """Return the spans at a node that ended after a time, the oldest first."""

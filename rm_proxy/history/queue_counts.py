@@ -11,7 +11,7 @@ from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.history.time_series import TimeSeries
+from rm_proxy.history.time_series import Columns, TimeSeries
 
 LEVELS: Final = ((10.0, 180), (60.0, 240), (600.0, 144))
 """Seconds of a step, and steps: half an hour, four hours, a day."""
@@ -95,7 +95,8 @@ class QueueHistory:
 
     def __init__(self) -> None:
         self._series: OrderedDict[str, TimeSeries] = OrderedDict()
-        self._idle: set[str] = set()
+        self._idle: dict[str, float] = {}
+        """By queue: since when it is idle."""
 
     def add(self, now_s: float, samples: dict[str, QueueSample]) -> None:
         """Count one sample of all queues."""
@@ -107,15 +108,24 @@ class QueueHistory:
             series = self._series.setdefault(path, TimeSeries(NAMES, LEVELS))
             self._series.move_to_end(path)
             if idle:
-                self._idle.add(path)
+                self._idle[path] = now_s
             elif path in self._idle:
-                self._idle.discard(path)
+                del self._idle[path]
                 series.add(now_s - LEVELS[0][0], nothing.values())  # it was idle until then
             series.add(now_s, sample.values())
         while len(self._series) > MAX_QUEUES:
             gone, _ = self._series.popitem(last=False)
-            self._idle.discard(gone)
+            self._idle.pop(gone, None)
 
-    def of(self, path: str) -> TimeSeries:
-        """Return the series of a queue; an empty one if it was idle ever since."""
-        return self._series.get(path) or TimeSeries(NAMES, LEVELS)
+    def last(self, path: str, last_s: float, now_s: float) -> Columns:
+        """Return a queue's last seconds; nothing if it was idle ever since, zeros up to now while it is idle."""
+        columns = (self._series.get(path) or TimeSeries(NAMES, LEVELS)).last(last_s, now_s)
+        idle_s = self._idle.get(path)
+        if idle_s is not None:
+            since_s = max(idle_s, now_s - last_s) // columns.step_s * columns.step_s
+            for at_s in (since_s, now_s // columns.step_s * columns.step_s):
+                if not columns.t or at_s > columns.t[-1]:
+                    columns.t.append(at_s)
+                    for values in columns.values.values():
+                        values.append(0.0)
+        return columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,33 +19,36 @@ class Columns:
     step_s: float
     t: list[float]
     """Beginnings of the steps, Unix seconds."""
-    values: dict[str, list[float]]
+    values: dict[str, list[float | None]]
 
 
 class _Level:
     def __init__(self, step_s: float, steps: int, width: int) -> None:
         self.step_s, self._width = step_s, width
-        self.rows: deque[tuple[float, ...]] = deque(maxlen=steps)
+        self.rows: deque[tuple[float, tuple[float | None, ...]]] = deque(maxlen=steps)
         self._begin_s = float("-inf")
         self._sums: list[float] = []
-        self._count = 0
+        self._counts: list[int] = []
 
     def add(self, now_s: float, values: Sequence[float]) -> None:
         begin_s = now_s // self.step_s * self.step_s
         if begin_s > self._begin_s:
             self._end()
-            self._begin_s, self._sums, self._count = begin_s, [0.0] * self._width, 0
+            self._begin_s, self._sums, self._counts = begin_s, [0.0] * self._width, [0] * self._width
         for number, value in enumerate(values):
-            self._sums[number] += value
-        self._count += 1
+            if not math.isnan(value):
+                self._sums[number] += value
+                self._counts[number] += 1
 
     def _end(self) -> None:
-        if self._count:
-            self.rows.append((self._begin_s, *(round(value / self._count, 2) for value in self._sums)))
+        if self._sums:
+            means = zip(self._sums, self._counts, strict=True)
+            self.rows.append((self._begin_s, tuple(round(sum_ / n, 4) if n else None for sum_, n in means)))
 
 
 class TimeSeries:
     """A machine: samples in, columns out. A step has the mean of its samples; one without a sample is left out.
+    A value that is NaN in all samples of a step is None.
 
     levels: (seconds of a step, steps) of each level, the finest first. When the clock is set back, samples count in the
     step that was the last.
@@ -54,7 +58,7 @@ class TimeSeries:
         self.names = tuple(names)
         self._levels = [_Level(step_s, steps, len(self.names)) for step_s, steps in levels]
         self._spans_s = [step_s * steps for step_s, steps in levels]
-        self.latest: tuple[float, dict[str, float]] | None = None
+        self.latest: tuple[float, dict[str, float | None]] | None = None
         """The last sample, and its time."""
 
     @property
@@ -65,7 +69,8 @@ class TimeSeries:
     def add(self, now_s: float, sample: Mapping[str, float]) -> None:
         """Count a sample, which has a value for each name."""
         values = [float(sample[name]) for name in self.names]
-        self.latest = now_s, dict(zip(self.names, values, strict=True))
+        known = [None if math.isnan(value) else value for value in values]
+        self.latest = now_s, dict(zip(self.names, known, strict=True))
         for level in self._levels:
             level.add(now_s, values)
 
@@ -74,5 +79,5 @@ class TimeSeries:
         fits = (level for level, span_s in zip(self._levels, self._spans_s, strict=True) if span_s >= last_s)
         level = next(fits, self._levels[-1])
         rows = [row for row in level.rows if row[0] >= now_s - last_s]
-        values = {name: [row[number] for row in rows] for number, name in enumerate(self.names, 1)}
+        values = {name: [row[1][number] for row in rows] for number, name in enumerate(self.names)}
         return Columns(level.step_s, [row[0] for row in rows], values)

@@ -7,7 +7,9 @@ import time
 from typing import Final
 
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.open_waits import open_waits
 from rm_proxy.history.cluster_sample import NAMES, Sample, Shrinks
+from rm_proxy.history.delay_window import DelayWindow
 from rm_proxy.history.time_series import LEVELS, TimeSeries
 from rm_proxy.service.periodic_sampler import PeriodicSampler
 
@@ -23,6 +25,7 @@ class ClusterSampler(PeriodicSampler):
         self._coordinator = coordinator
         self.series = TimeSeries(NAMES)
         self.shrinks = Shrinks()
+        self.delays = DelayWindow()
 
     async def sample(self) -> None:
         """Take one sample."""
@@ -34,4 +37,6 @@ class ClusterSampler(PeriodicSampler):
                 await asyncio.sleep(0)
         self.shrinks.end_round()
         sample.add_pending(self._coordinator)
-        self.series.add(time.time(), sample.values())
+        now_s = time.time()
+        sample.add_delays(self.delays.percentiles(open_waits(self._coordinator, now_s), now_s))
+        self.series.add(now_s, sample.values())

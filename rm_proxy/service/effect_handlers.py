@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from policies.model import AppView
+from policies.model import AppView, Kind
 from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.attempt.effects import (
@@ -49,11 +49,16 @@ class EffectHandlers:
         decisions: Decisions,
         bypass: BypassControl,
         announcer: GrantAnnouncer,
+        delivered: Callable[[Kind, float, float], None],
         app: Callable[[str], AppView | None] = lambda app_id: None,
     ) -> None:
-        """Prepare. app: returns an application by its id, None while it is not known."""
+        """Prepare.
+
+        delivered: gets each delivery: the kind, seconds since the ask, Unix seconds. app: returns an application by
+        its id, None while it is not known.
+        """
         self._metrics, self._writer, self._decisions = metrics, writer, decisions
-        self._bypass, self._announcer, self._app = bypass, announcer, app
+        self._bypass, self._announcer, self._delivered, self._app = bypass, announcer, delivered, app
         self._messages: dict[str, Grants] = {}
         """By node: what the effects of the running call send to its sidecar."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -102,8 +107,9 @@ class EffectHandlers:
         record = effect.record
         self._writer.grant(record)
         self._metrics.grants.labels(record.kind.value).inc()
-        self._metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
         delay_s = record.granted_s - record.asked_s
+        self._metrics.allocation_s.labels(record.kind.value).observe(max(0.0, delay_s))
+        self._delivered(record.kind, delay_s, record.granted_s)
         self._metrics.queues.granted(self._app(record.app_id), record.kind, delay_s)
         trace_grant(record)
         if record.wanted_node not in (None, record.node_id):

@@ -101,13 +101,19 @@ class Proxy:
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
+        self.sampler = ClusterSampler(self.coordinator)
         self.effects = EffectHandlers(
-            self.metrics, self.writer, self.decisions, self.bypass, self.announcer, self.coordinator.app
+            self.metrics,
+            self.writer,
+            self.decisions,
+            self.bypass,
+            self.announcer,
+            self.sampler.delays.delivered,
+            self.coordinator.app,
         )
         self.connections = Connections(settings, self.metrics)
         self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
-        self.sampler = ClusterSampler(self.coordinator)
         self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion = False
         self._rest: asyncio.Task[None] | None = None

@@ -15,6 +15,7 @@ from quicksilver.common.messages import EventKind
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Completion, Event, Grant
 from rm_proxy.views.cluster_models import Page
+from rm_proxy.views.delays import NOTHING_WAITS, OpenWaits, Still, delays
 from rm_proxy.views.history_models import Delays
 from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitBucket, Waits
 
@@ -80,8 +81,18 @@ class ContainerHistory:
                     span.end, span.ended_s = "ended", at_s
         return Page(items=list(spans.values()), offset=offset, more=len(grants) > limit)
 
-    def waits(self, app_id: str, bucket_s: float | None = None) -> Waits:
-        """Return the waits of an application's containers; bucket_s: length of a span, None for a fitting one."""
+    def waits(
+        self,
+        app_id: str,
+        bucket_s: float | None = None,
+        *,
+        waiting: OpenWaits = NOTHING_WAITS,
+        now_s: float = 0.0,
+    ) -> Waits:
+        """Return the waits of an application's containers; bucket_s: length of a span, None for a fitting one.
+
+        waiting: containers that still wait; their waits so far count in the span of `now_s`.
+        """
         delivered = select(Grant.granted_s, Grant.granted_s - Grant.asked_s, Grant.kind).where(Grant.app_id == app_id)
         delivered = delivered.order_by(Grant.granted_s.desc())
         started = select(Event.at_s, Event.waited_s).join(Grant, Grant.container_id == Event.container_id)
@@ -91,16 +102,20 @@ class ContainerHistory:
             allocations, starts = _newest(session, delivered), _newest(session, started)
         points = [(at_s, f"allocation_{kind.lower()}", waited_s) for at_s, waited_s, kind in allocations[:MAX_WAITS]]
         points += [(at_s, "queueing", waited_s) for at_s, waited_s in starts[:MAX_WAITS]]
-        times = [at_s for at_s, _, _ in points]
+        times = [at_s for at_s, _, _ in points] + [now_s] * (waiting != NOTHING_WAITS)
         size_s = bucket_s or fitting_bucket_s(max(times) - min(times) if times else 0.0)
-        by_bucket: dict[float, list[tuple[float, str, float]]] = {}
+        last_s = now_s // size_s * size_s
+        by_bucket: dict[float, list[tuple[float, str, float]]] = {last_s: []} if waiting != NOTHING_WAITS else {}
         for point in points:
             by_bucket.setdefault(point[0] // size_s * size_s, []).append(point)
         return Waits(
             app_id=app_id,
             bucket_s=size_s,
-            all=_bucket(min(times, default=0.0), points),
-            buckets=[_bucket(from_s, by_bucket[from_s]) for from_s in sorted(by_bucket)[-10 * MAX_BUCKETS :]],
+            all=_bucket(min(times, default=0.0), points, waiting),
+            buckets=[
+                _bucket(from_s, by_bucket[from_s], waiting if from_s == last_s else NOTHING_WAITS)
+                for from_s in sorted(by_bucket)[-10 * MAX_BUCKETS :]
+            ],
             complete=len(allocations) <= MAX_WAITS and len(starts) <= MAX_WAITS,
         )
 
@@ -122,22 +137,16 @@ def _newest(session: Session, query: Any) -> Sequence[Any]:
     return session.execute(query.limit(MAX_WAITS + 1)).all()
 
 
-def _bucket(from_s: float, points: Collection[tuple[float, str, float]]) -> WaitBucket:
-    def of(name: str) -> Delays:
-        return delays([waited_s for _, what, waited_s in points if what == name])
+def _bucket(from_s: float, points: Collection[tuple[float, str, float]], waiting: OpenWaits) -> WaitBucket:
+    def of(name: str, still: Still) -> Delays:
+        return delays((waited_s for _, what, waited_s in points if what == name), still)
 
     return WaitBucket(
-        from_s=from_s, allocation_g=of("allocation_g"), allocation_q=of("allocation_q"), queueing=of("queueing")
+        from_s=from_s,
+        allocation_g=of("allocation_g", waiting.g),
+        allocation_q=of("allocation_q", waiting.q),
+        queueing=of("queueing", waiting.at_nodes),
     )
-
-
-def delays(values: Sequence[float]) -> Delays:
-    """Return nearest-rank percentiles of seconds, as `History.summary` does."""
-    if not values:
-        return Delays(count=0)
-    ordered = sorted(values)
-    p50_s, p95_s = (ordered[max(0, -(-len(ordered) * percent // 100) - 1)] for percent in (50, 95))
-    return Delays(count=len(ordered), p50_s=p50_s, p95_s=p95_s, max_s=ordered[-1])
 
 
 def _event(event: Event, app_id: str, kind: str) -> ContainerEventInfo:

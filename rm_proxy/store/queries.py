@@ -17,13 +17,15 @@ from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.store import kills, timeline
 from rm_proxy.store.applications import AppLedgers, StoredApplications
 from rm_proxy.store.container_history import ContainerHistory
+from rm_proxy.store.delay_queries import delays_of
 from rm_proxy.store.estimate_errors import Estimates, estimates
 from rm_proxy.store.ledger import Ledger
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Application, Change, Choice, Completion, Event, Grant
 from rm_proxy.views.cluster_models import ApplicationRecord, Page
 from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision, EventInfo, Explanation, Score
-from rm_proxy.views.history_models import AppStory, ContainerSpan, Counted, Delays, KillRow, NodeCounts, Summary
+from rm_proxy.views.delays import NOTHING_WAITS, OpenWaits
+from rm_proxy.views.history_models import AppStory, ContainerSpan, Counted, KillRow, NodeCounts, Summary
 from rm_proxy.views.service_models import ChangeInfo
 
 _MOST: Final = 200
@@ -137,9 +139,12 @@ class History:
                 followed_by=list(session.scalars(later.limit(_MOST))),
             )
 
-    def story(self, app_id: str) -> AppStory:
-        """Return the history of an application's containers; all fields are empty when it is not known."""
-        summary = self.summary(app_id=app_id)
+    def story(self, app_id: str, waiting: OpenWaits = NOTHING_WAITS) -> AppStory:
+        """Return the history of an application's containers; all fields are empty when it is not known.
+
+        waiting: containers of it that still wait.
+        """
+        summary = self.summary(app_id=app_id, waiting=waiting)
         retried = select(func.count()).where(Grant.app_id == app_id, Grant.follows != "")
         with self._session() as session:
             return AppStory(
@@ -161,8 +166,13 @@ class History:
             row = session.get(Application, app_id)
             return _application(row) if row else None
 
-    def summary(self, *, since_s: float = 0.0, app_id: str | None = None) -> Summary:
-        """Return counts and delays of containers delivered since `since_s` (Unix seconds), of `app_id` or of all."""
+    def summary(
+        self, *, since_s: float = 0.0, app_id: str | None = None, waiting: OpenWaits = NOTHING_WAITS
+    ) -> Summary:
+        """Return counts and delays of containers delivered since `since_s` (Unix seconds), of `app_id` or of all.
+
+        waiting: containers that still wait; delays count their waits so far.
+        """
         with self._session() as session:
             nodes = self._nodes(session, since_s, app_id)
             return Summary(
@@ -171,9 +181,9 @@ class History:
                 guaranteed=sum(node.guaranteed for node in nodes),
                 queueable=sum(node.queueable for node in nodes),
                 nodes=nodes,
-                allocation_g=_delays(session, _allocation("G", since_s, app_id)),
-                allocation_q=_delays(session, _allocation("Q", since_s, app_id)),
-                queueing=_delays(session, _queueing(since_s, app_id)),
+                allocation_g=delays_of(session, _allocation("G", since_s, app_id), waiting.g),
+                allocation_q=delays_of(session, _allocation("Q", since_s, app_id), waiting.q),
+                queueing=delays_of(session, _queueing(since_s, app_id), waiting.at_nodes),
                 events=self._events(session, since_s, app_id),
             )
 
@@ -260,19 +270,6 @@ def _events_of(app_id: str) -> Select[str, str, int]:
 
 def _counted(session: Session, query: Select[str, str, int]) -> list[Counted]:
     return [Counted(what=what, why=why, count=count) for what, why, count in session.execute(query)]
-
-
-def _delays(session: Session, values: Select[float]) -> Delays:
-    """Return nearest-rank percentiles; the database sorts, so that memory stays bounded."""
-    inner = values.subquery()
-    count = session.scalar(select(func.count()).select_from(inner)) or 0
-    if not count:
-        return Delays(count=0, p50_s=None, p95_s=None, max_s=None)
-    ordered = select(inner.c.value).order_by(inner.c.value)
-    p50, p95, most = (
-        session.scalar(ordered.limit(1).offset(max(0, -(-count * percent // 100) - 1))) for percent in (50, 95, 100)
-    )
-    return Delays(count=count, p50_s=p50, p95_s=p95, max_s=most)
 
 
 def _decision(row: Grant) -> Decision:

@@ -34,6 +34,7 @@ class Application(Base):
     priority: Mapped[int]
     submitted_s: Mapped[float] = mapped_column(index=True)
     finished_s: Mapped[float | None]
+    final_status: Mapped[str] = mapped_column(server_default="")
 
 
 class Grant(Base):

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from quicksilver.common.store.versions import has_version
 
-NEWEST: Final = "0006"
+NEWEST: Final = "0007"
 """The version that this program works with: the last file in migrations/versions."""
 
 

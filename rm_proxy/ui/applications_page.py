@@ -84,24 +84,30 @@ async def _list(parts: ApiParts, asked: tuple[Any, ...]) -> bytes:
 async def _detail(parts: ApiParts, app_id: str) -> dict[str, Any]:
     """Return all that the page of an application shows; `app` is null where nothing is known of it."""
     live, history, now_s = parts.live, parts.history, time.time()
-    story = await ask(lambda: history.story(app_id))
+    still = live.open_waits(now_s, app_id)
+    story = await ask(lambda: history.story(app_id, still))
     story.live = live.application(app_id)
     known = story.live or story.application
     if known is None:
         return {"app": None}
     story.story = tell_application(story)
-    waits = await ask(lambda: history.containers.waits(app_id))
+    waits = await ask(lambda: history.containers.waits(app_id, waiting=still, now_s=now_s))
     spans = await ask(lambda: history.containers.spans(app_id, limit=SHOWN))
     losses = await ask(lambda: history.containers.events(app_id=app_id, kinds=LOSSES, limit=200))
     app: ApplicationEntry = entry(
         ApplicationInfo(**known.model_dump()), now_s, running=story.live is not None, ledger=story.ledger
     )
     waiting = live.waits(app_id, now_s)
+    if story.ledger is not None:
+        story.ledger.shrinks += live.shrinks_now(app_id)
     reported = live.containers_of(app_id)
     for span in spans.items:
         here = reported.get(span.container_id)
         if here is not None and not span.end:
             span.now, span.why, span.times_shrunk = here.state.value, here.why, here.times_shrunk
+    by_id = {span.container_id: span for span in spans.items}
+    for shrink in parts.shrinks.of_containers(by_id):
+        by_id[shrink.container_id].shrunk.append((shrink.from_s, shrink.to_s))
     return {
         "now_s": now_s,
         "app": app.model_dump(mode="json"),

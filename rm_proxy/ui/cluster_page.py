@@ -70,6 +70,8 @@ async def _today(parts: ApiParts, zone_min: int) -> dict[str, Any]:
     history = parts.history
     rows = await ask(lambda: history.ledger.rows(Scope("day", since_s, None, zone_min), limit=1))
     kills = await ask(lambda: history.kills(since_s=since_s))
+    for row in rows:
+        row.shrinks += parts.live.shrinks_now()
     return {
         "since_s": since_s,
         "zone_min": zone_min,

@@ -48,11 +48,11 @@ def _queue(parts: ApiParts, name: str, last_s: float) -> dict[str, Any]:
     detail = parts.live.queue(path)
     if known is None or detail is None:
         return {"queue": None}
-    columns = parts.queue_history.of(path).last(last_s, time.time())
+    columns = parts.queue_history.last(path, last_s, time.time())
     below = [one for one in items if one.name.rpartition(".")[0] == path]
     return {
         "queue": known.model_dump(mode="json"),
         "detail": detail.model_dump(mode="json"),
         "below": [one.model_dump(mode="json") for one in below],
-        "history": {"t": columns.t, **columns.values},
+        "history": {"t": columns.t, "step_s": columns.step_s, **columns.values},
     }

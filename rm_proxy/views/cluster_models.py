@@ -42,6 +42,10 @@ class NodeInfo(BaseModel):
     since_queueable_s: float = 0.0
     container_count: int = 0
     """Containers that run or wait here, application masters not counted; placements on their way are."""
+    count_g: int = 0
+    """Guaranteed containers that run here, application masters too."""
+    count_q: int = 0
+    """Queueable ones that run here, shrunk ones too."""
     slots: int = 0
     """How many of them the node starts at once; 0 where its containers do not share cores."""
     shrunk: int = 0
@@ -89,6 +93,8 @@ class ApplicationInfo(BaseModel):
     priority: int = 0
     submitted_s: float = 0.0
     finished_s: float | None = None
+    final_status: str = ""
+    """SUCCEEDED, FAILED or KILLED of an application that ended; "" before, or where it is not known."""
     mode: str = "active"
     """active, shadow, bypass, or passthrough for an encrypted connection."""
     mode_reason: str = ""
@@ -122,6 +128,7 @@ class ApplicationRecord(BaseModel):
     priority: int
     submitted_s: float
     finished_s: float | None
+    final_status: str = ""
 
 
 class QueueInfo(BaseModel):

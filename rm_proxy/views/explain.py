@@ -159,7 +159,11 @@ def _now(live: ApplicationInfo) -> list[str]:
 def _delay(what: str, delays: Delays) -> list[str]:
     if delays.p50_s is None or delays.p95_s is None or delays.max_s is None:
         return []
-    return [f"The {what} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most."]
+    text = f"The {what} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most"
+    still = (
+        f", with {_count(delays.waiting, 'container')} that still wait, by the waits so far" if delays.waiting else ""
+    )
+    return [f"{text}{still}."]
 
 
 def _happened(one: Counted) -> str:

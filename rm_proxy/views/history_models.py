@@ -11,6 +11,8 @@ class Delays(BaseModel):
     """A distribution of times; percentiles are nearest ranks, null without values."""
 
     count: int
+    waiting: int = 0
+    """Of `count`: containers that still wait. Their waits so far count."""
     p50_s: float | None = None
     p95_s: float | None = None
     max_s: float | None = None
@@ -33,10 +35,10 @@ class Summary(BaseModel):
     queueable: int
     nodes: list[NodeCounts]
     allocation_g: Delays
-    """From ask to delivery."""
+    """From ask to delivery, or until now."""
     allocation_q: Delays
     queueing: Delays
-    """Waiting at the node, of queueable containers that started."""
+    """Waiting at the node, of queueable containers that started or still wait there."""
     events: dict[str, int]
     """Container events by kind."""
 
@@ -136,12 +138,14 @@ class ClusterHistory(BaseModel):
     step_s: float
     t: list[float]
     """Beginnings of the steps, Unix seconds."""
-    values: dict[str, list[float]]
+    values: dict[str, list[float | None]]
     """Means of the steps: nodes, nodes_usable, cores, g, q, shrunk, waiting, idle (in cores), count_g, count_q,
-    count_shrunk, count_waiting, memory_mb, g_mb, q_mb, pending_g, pending_q."""
+    count_shrunk, count_waiting, memory_mb, g_mb, q_mb, pending_g, pending_q; and p50 and p95 of the time from ask to
+    delivery within 30 s, with the waits so far of containers that still wait: delay_q_p50_s, delay_q_p95_s,
+    delay_g_p50_s, delay_g_p95_s, null where nothing was delivered and nothing waits."""
     now_s: float | None = None
     """Time of the last sample; null before the first one."""
-    now: dict[str, float] = {}
+    now: dict[str, float | None] = {}
     """The last sample."""
 
 

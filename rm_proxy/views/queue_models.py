@@ -53,5 +53,5 @@ class QueueOverTime(BaseModel):
     step_s: float
     t: list[float]
     """Beginnings of the steps, Unix seconds; steps in which nothing changed from idle are left out."""
-    values: dict[str, list[float]]
+    values: dict[str, list[float | None]]
     """A list for each figure, as long as `t`."""

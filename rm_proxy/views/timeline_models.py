@@ -54,6 +54,8 @@ class AppContainer(BaseModel):
     """State at its node by the last report: waiting, starting, running, shrunk; "" where it is no longer there."""
     why: str = ""
     """Of a waiting or shrunk one: why."""
+    shrunk: list[tuple[float, float]] = []
+    """From and to, as far as the proxy saw it; on the dashboard's page alone."""
 
 
 class WaitBucket(BaseModel):

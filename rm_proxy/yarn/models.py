@@ -165,6 +165,7 @@ class AppJson(BaseModel):
     priority: int = 0
     startedTime: int = 0
     finishedTime: int = 0
+    finalStatus: str = ""
 
     def value(self) -> AppRecord:
         """Return what we keep of it."""
@@ -179,6 +180,7 @@ class AppJson(BaseModel):
             priority=self.priority,
             submitted_s=self.startedTime / 1000,
             finished_s=self.finishedTime / 1000 if self.finishedTime > 0 else None,
+            final_status=self.finalStatus if self.finishedTime > 0 and self.finalStatus != "UNDEFINED" else "",
         )
 
 

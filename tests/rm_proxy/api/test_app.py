@@ -31,6 +31,7 @@ from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
+from rm_proxy.views.delays import OpenWaits
 from rm_proxy.views.service_models import ActivePolicy, BypassInfo, Comparison, Health, PoliciesInfo
 from tests.paths import DOCS
 
@@ -70,6 +71,9 @@ class State:
         self.metrics = ProxyMetrics()
         self.reports: list[Report] = []
         self.drained: list[tuple[str, Draining]] = []
+
+    def open_waits(self, now_s: float, app_id: str | None = None) -> OpenWaits:
+        return OpenWaits(q=[(62.0, 17)] if app_id is None else ())
 
     def nodes(self) -> Sequence[NodeInfo]:
         return [NodeInfo.of(VIEW, why_unusable="its sidecar is silent"), NodeInfo.of(NodeView("n2:1", "n2"))]
@@ -279,6 +283,8 @@ def test_decisions_and_summary(client: TestClient) -> None:
     assert one[0]["scores"] == [{"node": "n2:1", "score": 0.5}, {"node": "n1:1", "score": 1.25}]
     whole = client.get("/v1/summary").json()
     assert (whole["queueable"], whole["queueing"]["p50_s"], whole["events"]["killed"]) == (2, 2.0, 1)
+    q = whole["allocation_q"]
+    assert (q["count"], q["waiting"], q["p50_s"], q["max_s"]) == (19, 17, 62.0, 62.0), "17 wait for 62 s so far"
     assert client.get("/v1/summary", params={"last_s": 5}).json()["queueable"] == 0
 
 

@@ -39,7 +39,7 @@ def test_live_containers_on_a_timeline(tmp_path: Path) -> None:
         assert abs(from_s - (now_s - 10)) < 1 and abs(to_s - now_s) < 1
         assert spans[cid(4)]["started_s"] is None, "when it began is not known: it was shrunk since"
         history = client.get("/v1/cluster/history").json()
-        assert (history["t"], history["now"]["waiting"], history["now"]["count_q"]) == ([], 1, 2)
+        assert (history["t"], history["now"]["waiting"], history["now"]["count_q"]) == ([], 1, 3)
         assert history["now"]["idle"] == 3 * 8 - 2 and history["step_s"] == 5
         for path in ("/v1/cluster/history?last_s=0", "/v1/nodes/n/timeline?last_s=4000"):
             assert client.get(path).status_code == 422

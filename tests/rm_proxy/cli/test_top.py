@@ -43,7 +43,8 @@ HEALTH = Health(
 )  # fmt: skip
 SUMMARY = Summary(
     since_s=0, app_id=None, guaranteed=1, queueable=2, nodes=[], events={},
-    allocation_g=Delays(count=1, p50_s=1.25), allocation_q=Delays(count=2, p50_s=0.004), queueing=Delays(count=0),
+    allocation_g=Delays(count=1, p50_s=1.25, p95_s=1.25),
+    allocation_q=Delays(count=19, waiting=17, p50_s=0.004, p95_s=62.0), queueing=Delays(count=0),
 )  # fmt: skip
 
 
@@ -103,10 +104,29 @@ def test_the_overview_fills_the_screen_and_no_more(picture: dict[str, Any]) -> N
         text = "\n".join(lines)
         assert len(lines) <= height, (height, text)
         assert (
-            "degraded" in text and "problem: the store is out" in text and "delay G p50 1.250 s, Q p50 0.004 s" in text
+            "degraded" in text
+            and "problem: the store is out" in text
+            and "G p50 1.250 s, p95 1.250 s; Q p50 0.004 s, p95 62.000 s (17 still wait)" in text
         )
         assert "applications: 5" in text and "nodes: 40" in text and "queues: 1" in text
         assert "G 40960, Q 0 of 163840 MB" in text and "[##########.............................." in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 130, 160])
+def test_no_title_and_no_name_is_cut(picture: dict[str, Any], width: int) -> None:
+    nodes = [NODES[0].model_copy(update={"id": f"127.0.0.1{n}:18100", "why_unusable": "w" * 60}) for n in range(3)]
+    more = {"type": "MAPREDUCE", "user": "hadoop", "queue": "root.default", "name": "n" * 40, "live_q": 8}
+    apps = [APPS[0].model_copy(update={"id": "application_1795634278736_0015", **more})]
+    seen = picture | {"nodes": [n.model_dump() for n in nodes], "applications": [a.model_dump() for a in apps]}
+    console = Console(width=width, height=40, record=True, file=StringIO())
+    console.print(frame(seen, State(), 40))
+    text = console.export_text()
+    lines = text.splitlines()
+    titles = [line for line in lines if line.startswith(("application ", "node ", "queue "))]
+    assert len(titles) == 3 and not any("…" in line for line in titles), text
+    assert "application_1795634278736_0015" in text and "127.0.0.12:18100" in text, text
+    assert all("live Q" in line and "wanted Q" in line for line in titles[:1]), text
+    assert ("MAPREDUCE" in text and "root.default" in text) or width < 130, text
 
 
 def test_keys_choose_tables_orders_and_rows(picture: dict[str, Any]) -> None:

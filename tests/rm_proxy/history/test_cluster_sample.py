@@ -31,7 +31,7 @@ def test_a_sample_of_two_nodes() -> None:
     values = sample.values()
     assert set(values) == set(NAMES)
     assert (values["g"], values["q"], values["shrunk"], values["waiting"]) == (3, 1, 1, 3)
-    assert (values["count_g"], values["count_q"], values["count_shrunk"], values["count_waiting"]) == (2, 1, 1, 1)
+    assert (values["count_g"], values["count_q"], values["count_shrunk"], values["count_waiting"]) == (2, 2, 1, 1)
     assert (values["cores"], values["idle"], values["nodes"], values["nodes_usable"]) == (16, 12, 2, 2)
     assert (values["memory_mb"], values["g_mb"], values["q_mb"], values["pending_q"]) == (16384, 2048, 1024, 0)
 

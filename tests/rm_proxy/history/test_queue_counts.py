@@ -39,19 +39,19 @@ def test_idle_queues_cost_nothing(monkeypatch: Any) -> None:
     history, idle, busy = QueueHistory(), QueueSample(), QueueSample(wanted_q=4, apps=1)
     for second in range(0, 100, 10):
         history.add(second, {"root.a": idle, "root.b": busy if 30 <= second <= 50 else idle})
-    assert history.of("root.a").last(100, 100).t == [] and "root.a" not in history._series
-    columns = history.of("root.b").last(100, 100)
-    assert columns.t == [30.0, 40.0, 50.0]
-    assert columns.values["wanted_q"][:3] == [4.0, 4.0, 4.0]
+    assert history.last("root.a", 100, 100).t == [] and "root.a" not in history._series
+    columns = history.last("root.b", 100, 100)
+    assert columns.t == [30.0, 40.0, 50.0, 60.0, 100.0], "idle since 60 s, and so it is now"
+    assert columns.values["wanted_q"] == [4.0, 4.0, 4.0, 0.0, 0.0]
     monkeypatch.setattr(queue_counts, "MAX_QUEUES", 2)
     history.add(200, {f"root.c{number}": busy for number in range(3)})
-    assert list(history._series) == ["root.c1", "root.c2"] and history._idle == set()
+    assert list(history._series) == ["root.c1", "root.c2"] and history._idle == {}
 
 
 def test_a_queue_that_became_idle_ends_at_zero() -> None:
     history, busy = QueueHistory(), QueueSample(g_mb=5.0)
     for second, sample in ((0, busy), (10, QueueSample()), (20, QueueSample()), (500, busy), (510, busy)):
         history.add(second, {"root.a": sample})
-    columns = history.of("root.a").last(1000, 520)
+    columns = history.last("root.a", 1000, 520)
     points = list(zip(columns.t, columns.values["g_mb"], strict=True))
     assert points == [(0.0, 5.0), (10.0, 0.0), (490.0, 0.0), (500.0, 5.0)]

@@ -8,9 +8,10 @@ from policies.model import Kind
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.domain.records import CompletionRecord, GrantRecord
 from rm_proxy.store import container_history
-from rm_proxy.store.container_history import MAX_BUCKETS, ContainerHistory, delays, fitting_bucket_s
+from rm_proxy.store.container_history import MAX_BUCKETS, ContainerHistory, fitting_bucket_s
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
+from rm_proxy.views.delays import OpenWaits, delays
 from tests.rm_proxy.api.test_app import APP, grant
 
 OTHER = "application_1_0002"
@@ -91,6 +92,10 @@ def test_waits_over_time(history: ContainerHistory, monkeypatch: pytest.MonkeyPa
     assert (late.allocation_q.max_s, late.queueing.count) == (2.0, 0)
     assert (known.all.allocation_q.count, known.all.allocation_q.p95_s, known.all.queueing.count) == (3, 2.0, 1)
     assert history.waits("application_9").buckets == []
+    now = history.waits(APP, 60.0, waiting=OpenWaits(q=[(47.0, 6)]), now_s=190.0)
+    assert [bucket.from_s for bucket in now.buckets] == [60.0, 120.0, 180.0]
+    still = now.buckets[-1].allocation_q
+    assert (still.count, still.waiting, still.p95_s, now.all.allocation_q.max_s) == (6, 6, 47.0, 47.0)
     monkeypatch.setattr(container_history, "MAX_WAITS", 2)
     newest = history.waits(APP)
     assert not newest.complete and newest.all.allocation_g.count + newest.all.allocation_q.count == 2

@@ -1,6 +1,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -18,6 +19,7 @@ from rm_proxy.store.rows import NodeEvent, NodeSeen
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
 from rm_proxy.store.writer import BadRowError, StoreUnavailableError, Writer
+from rm_proxy.views.delays import OpenWaits, delays
 from tests.rm_proxy.databases import fresh
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
@@ -66,6 +68,7 @@ def test_a_store_of_the_first_version_keeps_its_events(store: Store) -> None:
         connection.execute(text("DROP INDEX ix_grants_follows"))
         for column in ("retries", "follows", "version", "place_version", "spread_s", "expected_by"):
             connection.execute(text(f"ALTER TABLE grants DROP COLUMN {column}"))
+        connection.execute(text("ALTER TABLE applications DROP COLUMN final_status"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         connection.execute(
             text("INSERT INTO container_events VALUES ('n1:1', 'old', 1, 'container_1', 'ended', 5, '', 0, 3)")
@@ -160,6 +163,21 @@ def test_summary_counts_and_nearest_rank_percentiles(store: Store) -> None:
     assert History(store).summary(app_id=APP.id).events == {"ended": 1, "started": 4}
     nothing = History(store).summary(since_s=1e9, app_id=APP.id)
     assert (nothing.queueable, nothing.nodes, nothing.allocation_q.p95_s, nothing.events) == (0, [], None, {})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_percentiles_count_waits_that_are_not_over(store: Store, seed: int) -> None:
+    rng = Random(seed)
+    over = [rng.choice([0.5, 1.0, 2.0, 40.0]) for _ in range(rng.randrange(8))]
+    waits = [(rng.choice([0.5, 1.0, 62.0]), rng.randrange(1, 5)) for _ in range(rng.randrange(5))]
+    store.write([grant(n, delay_s=delay_s) for n, delay_s in enumerate(over, 1)])
+    found = History(store).summary(waiting=OpenWaits(q=waits)).allocation_q
+    everything = sorted(over + [wait_s for wait_s, times in waits for _ in range(times)])
+    assert (found.count, found.waiting) == (len(everything), len(everything) - len(over))
+    if everything:
+        ranks = [everything[max(1, -(-len(everything) * percent // 100)) - 1] for percent in (50, 95, 100)]
+        assert [found.p50_s, found.p95_s, found.max_s] == pytest.approx(ranks, abs=1e-6)
+    assert found.model_dump() == pytest.approx(delays(over, waits).model_dump(), abs=1e-6)
 
 
 def test_pruning_deletes_what_is_old_and_keeps_live_applications(store: Store) -> None:
