@@ -83,6 +83,7 @@ def _stored(rng: Random, now_s: float) -> list[Row]:
         app = AppRecord(
             app_id, rng.choice(["root.batch", "root.adhoc", "root.prod.etl"]), rng.choice(["ann", "bob", "cy"]),
             rng.choice(["MAPREDUCE", "SPARK", "TEZ"]), rng.choice(NAMES), (), 0, begun_s, begun_s + rng.uniform(9, 300),
+            rng.choice(["SUCCEEDED", "SUCCEEDED", "FAILED", "KILLED"]),
         )  # fmt: skip
         rows.append(app)
     for number in range(1, 45):

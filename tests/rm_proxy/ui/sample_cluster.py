@@ -73,7 +73,7 @@ def _report(proxy: SmallProxy, rng: Random, number: int, now_s: float) -> None:
     proxy.world.report(node_id(number), report(number, **fields), now_s)
 
 
-def _wave(series: TimeSeries, cores: float, now_s: float) -> None:
+def wave(series: TimeSeries, cores: float, now_s: float) -> None:
     """Fill an hour: a day's rise and fall in short."""
     for number in range(721):
         at_s = now_s - 5 * (720 - number)
@@ -83,6 +83,8 @@ def _wave(series: TimeSeries, cores: float, now_s: float) -> None:
         sample.waiting = max(0.0, cores * (load - 0.8))
         sample.shrunk = sample.waiting / 3
         sample.memory_mb, sample.g_mb, sample.q_mb = 2048 * cores, 1800 * g, 1500 * q
+        sample.delay_q_p50_s, sample.delay_q_p95_s = 0.01, 0.02 + max(0.0, 9 * (load - 0.7))
+        sample.delay_g_p50_s, sample.delay_g_p95_s = 1 + load, 2 + 3 * load
         series.add(at_s, sample.values())
 
 
@@ -159,7 +161,7 @@ def busy(proxy: SmallProxy, nodes: int, seed: int = 7) -> None:
     rng, now_s = Random(seed), time.time()
     for number in range(1, nodes + 1):
         _report(proxy, rng, number, now_s)
-    _wave(proxy.series, 8.0 * nodes, now_s)
+    wave(proxy.series, 8.0 * nodes, now_s)
     present = Sample()
     for node in proxy.world.nodes.values():
         present.add(node)

@@ -44,22 +44,22 @@ def test_the_list_of_applications(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/applications", "applications", focusable=20)
     browser.open(f"{url}/ui/applications")
     assert browser.text(".table-status") == "1–25 of 61"
-    assert "join <b>clicks</b>" in browser.texts_at_once("tbody td:first-child"), "no markup"
+    assert "join <b>clicks</b>" in browser.texts_at_once("tbody td:nth-child(2)"), "no markup"
     browser.run("document.querySelector('[name=user]').value = 'bob'")
     browser.click("#filters button[type=submit]")
     browser.until(
-        "return [...document.querySelectorAll('tbody td:nth-child(4)')].every((e) => e.textContent === 'bob')"
+        "return [...document.querySelectorAll('tbody td:nth-child(5)')].every((e) => e.textContent === 'bob')"
     )
     assert "user=bob" in browser.driver.current_url
     shown = int(browser.text(".table-status").rpartition(" ")[2])
     json_url = browser.run("return document.querySelector('#list-json').href")
     assert len(requests.get(json_url, timeout=10).json()["items"]) == shown
-    browser.click("th:nth-child(7) button")
-    browser.until("return document.querySelector('th:nth-child(7)').ariaSort === 'descending'")
-    elapsed = browser.run("return [...document.querySelectorAll('tbody td:nth-child(7) a')].map((e) => e.href)")
+    browser.click("th:nth-child(8) button")
+    browser.until("return document.querySelector('th:nth-child(8)').ariaSort === 'descending'")
+    elapsed = browser.run("return [...document.querySelectorAll('tbody td:nth-child(8) a')].map((e) => e.href)")
     assert all("/v1/applications/" in one for one in elapsed)
     browser.open(f"{url}/ui/applications?state=running")
-    assert browser.texts_at_once("tbody td:nth-child(2)") == ["running"]
+    assert browser.texts_at_once("tbody td:nth-child(3)") == ["running"]
     browser.click("tbody a")
     browser.until("return document.querySelector('#name')?.textContent === 'join <b>clicks</b>'")
 
@@ -74,6 +74,9 @@ def test_one_application(browser: Browser, url: str) -> None:
     assert sum(counts) == waiting["wanted"] + waiting["held"] == int(browser.text("#waiting")) > 10
     assert browser.run("return document.querySelectorAll('#timeline .bar').length") == 44
     assert {"killed", "shed", "moved"} <= set(browser.texts_at_once("#losses tbody td:nth-child(2)"))
+    percentiles = browser.texts_at_once("#percentiles tbody tr:first-child td")
+    assert percentiles[2] == str(waiting["wanted"]), "their waits so far count"
+    assert browser.text("#waits .legend-time").startswith("now ")
     assert browser.text("#kills") == "2" and "of work lost" in browser.text("#kills-hint")
     assert any("quota" in one for one in browser.texts_at_once("#choices td")) and browser.texts_at_once("#story li")
     browser.click("#containers tbody a")
@@ -82,7 +85,7 @@ def test_one_application(browser: Browser, url: str) -> None:
 
 def test_a_finished_application_and_one_that_nobody_knows(browser: Browser, url: str) -> None:
     browser.open(f"{url}/ui/applications/{RUNNING.replace('_0001', '_0007')}")
-    assert browser.text("#state") == "finished" and "Nothing waits" in browser.text("#why")
+    assert browser.text("#state") in ("SUCCEEDED", "FAILED", "KILLED") and "Nothing waits" in browser.text("#why")
     assert "No container yet" in browser.text("#timeline")
     browser.open(f"{url}/ui/applications/application_9_9")
     assert "Nothing is known of application_9_9" in browser.text("#unknown")
@@ -108,7 +111,7 @@ def test_the_tree_of_queues(browser: Browser, url: str) -> None:
     tree = {one["name"]: one for one in requests.get(f"{url}/v1/queue-tree", timeout=10).json()["items"]}
     wanted = [str(tree[f"root.{name}"]["wanted_q"]) for name in ("adhoc", "batch")]
     assert browser.texts_at_once("#tree tbody td:nth-child(7)")[1:3] == wanted and int(wanted[1]) > 0
-    assert "now" in browser.text("#over .legend-time")
+    assert browser.text("#over .legend-time").startswith(("now ", "last "))
     browser.click("#tree tbody tr:nth-child(3) a")
     browser.until("return document.querySelector('[data-queue]')?.dataset.queue === 'root.batch'")
 

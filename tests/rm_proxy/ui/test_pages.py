@@ -14,7 +14,7 @@ from quicksilver.common.http.security import Security, SecuritySettings
 from quicksilver.common.messages import Draining
 from rm_proxy.store.store import Store
 from tests.rm_proxy.ui.chromium import Browser, inspect_page
-from tests.rm_proxy.ui.sample_cluster import busy
+from tests.rm_proxy.ui.sample_cluster import busy, wave
 from tests.rm_proxy.ui.serving import serving
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
 from tests.rm_proxy.yarn_messages import node_id
@@ -61,6 +61,15 @@ def test_every_page_at_every_size(browser: Browser, served: Served) -> None:
             assert answer.status_code == 200 and answer.headers["content-type"] == "application/json", link
 
 
+@pytest.mark.parametrize(("age_s", "word"), [(600, "last"), (0, "now")])
+def test_old_samples_are_not_called_now(browser: Browser, tmp_path: Path, age_s: int, word: str) -> None:
+    with small_proxy(tmp_path) as proxy, serving(proxy.app()) as url:
+        wave(proxy.series, 24.0, time.time() - age_s)
+        browser.open(f"{url}/ui/")
+        assert browser.text("#chart .legend-time").startswith(f"{word} 20")
+        assert browser.text("#delays .legend-time").startswith(f"{word} 20")
+
+
 def test_what_the_cluster_page_says(browser: Browser, few: Served) -> None:
     _, url = few
     browser.open(f"{url}/ui/")
@@ -71,14 +80,15 @@ def test_what_the_cluster_page_says(browser: Browser, few: Served) -> None:
     ledger = requests.get(f"{url}/v1/ledger", params={"by": "day"}, timeout=10).json()["items"]
     assert sum(row["count"] for row in kills) == sum(row["kills"] for row in ledger) > 5
     assert "A guaranteed container needed the room" in browser.text("#kills")
-    assert len(browser.texts(".legend button")) == 5
+    assert len(browser.texts("#chart .legend button")) == 5 and len(browser.texts("#delays .legend button")) == 4
+    assert browser.text("#delays .legend-value").endswith(" s"), "the delays of the last step"
     label = "return document.querySelector('.chart-canvas').getAttribute('aria-label')"
     browser.run("document.querySelector('.chart-canvas').focus()")
     before = browser.run(label)
     browser.press(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
     assert browser.run(label) != before and browser.text(".legend-time").startswith("at ")
     browser.click("#units button[data-unit=memory]")
-    browser.until("return document.querySelectorAll('.legend button').length === 3")
+    browser.until("return document.querySelectorAll('#chart .legend button').length === 3")
     browser.click("#spans button[data-span='900']")
     browser.until("return document.querySelector('#history-json').href.endsWith('last_s=900')")
     assert browser.driver.current_url.endswith("unit=memory&last_s=900") and browser.console() == []

@@ -4,11 +4,10 @@ import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
 import { TimeChart } from "./chart.js";
 import { Timeline } from "./timeline.js";
-import { plainTable, containerLink, nodeLink, queueLink, size, fill, orEmpty, wait } from "./plain.js";
+import { appState, plainTable, containerLink, nodeLink, queueLink, size, fill, orEmpty, wait } from "./plain.js";
 
 const id = document.querySelector("[data-app]").dataset.app;
 const path = `v1/applications/${encodeURIComponent(id)}`;
-const STATES = { running: ["running", "ok"], finished: ["finished", ""], unknown: ["end not reported", "warn"] };
 const ENDS = { killed: "bad", lost: "bad", failed: "bad", shed: "warn", moved: "warn", waiting: "waiting", shrunk: "shrunk", running: "ok", starting: "ok" };
 const CODES = {
   scheduler: "scheduler", quota: "quota", tokens: "tokens", order: "order", share: "share", full: "full", nowhere: "no node",
@@ -25,9 +24,9 @@ const table = new DataTable(byId("containers"), {
     { key: "kind", label: "Kind", cell: (row) => badge(row.kind, row.kind.toLowerCase()) },
     { key: "state", label: "State", value: (row) => row.end || row.now || "gone", cell: (row) => badge(row.end || row.now || "no report", ENDS[row.end || row.now] ?? "") },
     { key: "node_id", label: "Node", cell: (row) => nodeLink(row.node_id) },
-    { key: "granted_s", label: "Delivered", cell: (row) => clock(row.granted_s) },
-    { key: "asked", label: "Asked before", number: true, value: (row) => row.granted_s - row.asked_s, cell: (row) => link(row, wait(row.granted_s - row.asked_s)), help: "From ask to delivery" },
-    { key: "waited_s", label: "Wait at node", number: true, value: (row) => (row.started_s === null ? null : row.waited_s), cell: (row) => link(row, row.started_s === null ? "–" : wait(row.waited_s)) },
+    { key: "granted_s", label: "Allocated", cell: (row) => clock(row.granted_s) },
+    { key: "asked", label: "Allocation delay", number: true, value: (row) => row.granted_s - row.asked_s, cell: (row) => link(row, wait(row.granted_s - row.asked_s)), help: "From ask to allocation" },
+    { key: "waited_s", label: "Queued for", number: true, value: (row) => (row.started_s === null ? null : row.waited_s), cell: (row) => link(row, row.started_s === null ? "–" : wait(row.waited_s)) },
     { key: "ran_s", label: "Ran", number: true, cell: (row) => link(row, duration(row.ran_s)) },
     { key: "times_shrunk", label: "Shrunk", number: true, json },
     { key: "why", label: "Why", wrap: true, sortable: false, value: (row) => [row.cause, row.reason || row.why || row.route_reason].filter(Boolean).join(": ") },
@@ -51,10 +50,10 @@ const what = (row) => (row.kind === "shed" && ["steal", "correct"].includes(row.
 
 const chart = new TimeChart(byId("waits"), {
   series: [
-    { key: "q", label: "Q: ask to delivery, p95", color: "--q" },
-    { key: "g", label: "G: ask to delivery, p95", color: "--g" },
-    { key: "node", label: "Q: wait at its node, p95", color: "--waiting" },
-    { key: "node50", label: "Q: wait at its node, median", color: "--shrunk", dash: [5, 4] },
+    { key: "q", label: "Q: ask to allocation, p95", color: "--q" },
+    { key: "g", label: "G: ask to allocation, p95", color: "--g" },
+    { key: "node", label: "Q: queued at its node, p95", color: "--waiting" },
+    { key: "node50", label: "Q: queued at its node, median", color: "--shrunk", dash: [5, 4] },
   ],
   height: 220, format: wait, label: "Waits over time", sparse: true,
 });
@@ -94,11 +93,11 @@ function waits(known) {
   byId("percentiles").hidden = !some;
   if (!some) return;
   const of = (name, value) => known.buckets.map((bucket) => bucket[name][value]);
-  chart.draw({ t: known.buckets.map((bucket) => bucket.from_s), q: of("allocation_q", "p95_s"), g: of("allocation_g", "p95_s"), node: of("queueing", "p95_s"), node50: of("queueing", "p50_s") });
-  const row = (label, one) => [label, ...["count", "p50_s", "p95_s", "max_s"].map((name) =>
-    el("a", { class: "n", href: toRoot(`${path}/waits`), title: "JSON" }, name === "count" ? count(one[name]) : wait(one[name])))];
-  fill(byId("percentiles"), plainTable([["Whole time"], ["Containers", true], ["Median", true], ["p95", true], ["Longest", true]], [
-    row("Q: from ask to delivery", known.all.allocation_q), row("Q: at its node", known.all.queueing), row("G: from ask to delivery", known.all.allocation_g),
+  chart.draw({ step_s: known.bucket_s, t: known.buckets.map((bucket) => bucket.from_s), q: of("allocation_q", "p95_s"), g: of("allocation_g", "p95_s"), node: of("queueing", "p95_s"), node50: of("queueing", "p50_s") });
+  const row = (label, one) => [label, ...["count", "waiting", "p50_s", "p95_s", "max_s"].map((name) =>
+    el("a", { class: "n", href: toRoot(`${path}/waits`), title: "JSON" }, name === "count" || name === "waiting" ? count(one[name]) : wait(one[name])))];
+  fill(byId("percentiles"), plainTable([["Whole time"], ["Containers", true], ["Still wait", true], ["Median", true], ["p95", true], ["Longest", true]], [
+    row("Q: from ask to allocation", known.all.allocation_q), row("Q: queued at its node", known.all.queueing), row("G: from ask to allocation", known.all.allocation_g),
   ], "Percentiles of waits"));
 }
 
@@ -109,7 +108,7 @@ function spanOf(one) {
   const started_s = one.started_s ?? (one.ran_s !== null && one.ended_s ? one.ended_s - one.ran_s : runs ? one.granted_s : null);
   const waits = one.kind === "Q" || started_s === null;
   return {
-    ...one, app_id: id, am: false, shrunk: [], state: one.now, started_s, held_s: waits && started_s !== one.granted_s ? one.granted_s : null,
+    ...one, app_id: id, am: false, state: one.now, started_s, held_s: waits && started_s !== one.granted_s ? one.granted_s : null,
     ended_s: silent ? one.granted_s + 1 : one.ended_s, end: one.end === "moved" ? "shed" : one.end === "stopped" ? "ended" : one.end,
   };
 }
@@ -136,12 +135,12 @@ poll(toRoot(`ui/data/applications/${encodeURIComponent(id)}`), 3, (data) => {
   if (data.app === null) return;
   const { app, story, waiting: now } = data;
   setText("name", app.name || app.id);
-  fill(byId("state"), badge(...STATES[app.state]));
+  fill(byId("state"), badge(...appState(app)));
   fill(byId("subtitle"), `${app.id} · ${app.type} · ${app.user || "user not known"} · `, queueLink(app.queue),
     ` · ${app.submitted_s ? `submitted ${dateTime(app.submitted_s)}` : "time of submission not known"}${app.elapsed_s === null ? "" : ` · ${app.finished_s ? "took" : "for"} ${duration(app.elapsed_s)}`}${app.mode === "active" ? "" : ` · ${app.mode} mode${app.mode_reason ? `: ${app.mode_reason}` : ""}`}`);
   const ledger = story.ledger ?? {};
   setNumber("waiting", count(now ? now.wanted + now.held : 0));
-  setText("waiting-hint", now ? `${count(now.wanted)} not delivered, ${count(now.held)} at nodes` : "it does not run now");
+  setText("waiting-hint", now ? `${count(now.wanted)} pending, ${count(now.held)} queued at nodes` : "it does not run now");
   setNumber("held", count(app.live_g + app.live_q));
   setText("held-hint", `${count(app.live_g)} G, ${count(app.live_q)} Q`);
   setNumber("delivered", count((ledger.containers_g ?? 0) + (ledger.containers_q ?? 0)));
@@ -149,7 +148,7 @@ poll(toRoot(`ui/data/applications/${encodeURIComponent(id)}`), 3, (data) => {
   setNumber("queueing", wait(story.queueing.p50_s));
   setText("queueing-hint", story.queueing.count ? `median; p95 ${wait(story.queueing.p95_s)}` : "no Q started yet");
   setNumber("kills", count(ledger.kills ?? 0));
-  setText("kills-hint", ledger.kills ? `${duration(ledger.lost_s)} of work lost` : "no work was lost");
+  setText("kills-hint", `${ledger.kills ? `${duration(ledger.lost_s)} of work lost` : "no work was lost"}${ledger.shrinks ? `; shrunk ${count(ledger.shrinks)} times` : ""}`);
   setNumber("moves", count((ledger.sheds ?? 0) + (ledger.moves ?? 0)));
   setText("moves-hint", `${count(ledger.sheds ?? 0)} shed, ${count(ledger.moves ?? 0)} moved`);
   waiting(now, app.state === "running");

@@ -2,11 +2,10 @@
 import { el, toRoot, toUi, byId, setText, badge, count, duration, dateTime, query, setQuery } from "./frame.js";
 import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
-import { queueLink, orEmpty, wait } from "./plain.js";
+import { appState, queueLink, orEmpty, wait } from "./plain.js";
 
 const NAMES = ["state", "last_s", "queue", "user", "type", "text"];
 const form = byId("filters");
-const STATES = { running: ["running", "ok"], finished: ["finished", ""], unknown: ["end not reported", "warn"] };
 const json = (row) => toRoot(`v1/applications/${encodeURIComponent(row.id)}?ledger=true`);
 const of = (row, name) => (row.ledger ? row.ledger[name] : row.state === "running" ? null : 0);
 
@@ -14,18 +13,19 @@ const table = new DataTable(byId("list"), {
   label: "Applications", rowKey: (row) => row.id, pageSize: 25, sort: "-submitted_s",
   empty: "No application matches. Clear the filters, or run a job through the proxy.",
   columns: [
-    { key: "name", label: "Application", value: (row) => `${row.name} ${row.id}`, cell: (row) => el("a", { href: toUi(`applications/${encodeURIComponent(row.id)}`), title: row.id }, row.name || row.id) },
-    { key: "state", label: "State", value: (row) => STATES[row.state][0], cell: (row) => badge(...STATES[row.state]) },
+    { key: "id", label: "Application", cell: (row) => el("a", { href: toUi(`applications/${encodeURIComponent(row.id)}`) }, row.id) },
+    { key: "name", label: "Name" },
+    { key: "state", label: "State", value: (row) => appState(row)[0], cell: (row) => badge(...appState(row)) },
     { key: "type", label: "Type" },
     { key: "user", label: "User" },
     { key: "queue", label: "Queue", cell: (row) => queueLink(row.queue) },
     { key: "submitted_s", label: "Submitted", value: (row) => row.submitted_s || null, cell: (row) => (row.submitted_s ? dateTime(row.submitted_s) : "–") },
     { key: "elapsed_s", label: "Elapsed", number: true, cell: (row) => link(row, duration(row.elapsed_s)) },
-    { key: "waiting", label: "Waiting", number: true, value: (row) => row.wanted_g + row.wanted_q, json: (row) => (row.state === "running" ? toRoot(`v1/applications/${row.id}/waiting`) : json(row)), help: "Containers asked for and not delivered" },
-    { key: "held", label: "Held", number: true, value: (row) => row.live_g + row.live_q, json, help: "Containers that it has now" },
-    { key: "delivered_g", label: "G", number: true, value: (row) => of(row, "containers_g"), json, help: "Guaranteed containers delivered" },
-    { key: "delivered_q", label: "Q", number: true, value: (row) => of(row, "containers_q"), json, help: "Queueable containers delivered" },
-    { key: "queueing", label: "Wait at nodes", number: true, value: (row) => mean(row), cell: (row) => link(row, wait(mean(row))), help: "Mean wait of its queueable containers at nodes" },
+    { key: "waiting", label: "Pending", number: true, value: (row) => row.wanted_g + row.wanted_q, json: (row) => (row.state === "running" ? toRoot(`v1/applications/${row.id}/waiting`) : json(row)), help: "Containers asked for and not allocated" },
+    { key: "held", label: "Allocated", number: true, value: (row) => row.live_g + row.live_q, json, help: "Containers that it has now, without its application master" },
+    { key: "delivered_g", label: "G", number: true, value: (row) => of(row, "containers_g"), json, help: "Guaranteed containers allocated so far" },
+    { key: "delivered_q", label: "Q", number: true, value: (row) => of(row, "containers_q"), json, help: "Queueable containers allocated so far" },
+    { key: "queueing", label: "Queued for", number: true, value: (row) => mean(row), cell: (row) => link(row, wait(mean(row))), help: "Mean wait of its queueable containers at nodes" },
     { key: "kills", label: "Kills", number: true, value: (row) => of(row, "kills"), json, help: "Containers that ran and were killed" },
     { key: "lost", label: "Lost", number: true, value: (row) => of(row, "lost_s"), cell: (row) => link(row, duration(of(row, "lost_s"))), help: "Work that kills lost" },
   ],

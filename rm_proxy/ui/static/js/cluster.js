@@ -1,10 +1,11 @@
 import { el, toRoot, toUi, byId, setNumber, setText, numberLink, emptyState, badge, count, duration, memory, percent, dateTime, howMany, query, setQuery } from "./frame.js";
 import { poll } from "./poll.js";
 import { TimeChart } from "./chart.js";
+import { wait } from "./plain.js";
 
 const UNITS = {
   cores: {
-    unit: "", format: count, label: "Cores over time",
+    axis: "cores", whole: true, format: count, label: "Cores over time",
     note: "The filled areas up to the top of Idle are all cores of nodes with a sidecar. Shrunk and Waiting lie on top: containers that want these cores too. An idle core may have no free memory beside it.",
     series: [
       { key: "g", label: "Guaranteed", color: "--g" }, { key: "q", label: "Queueable", color: "--q" },
@@ -14,7 +15,7 @@ const UNITS = {
     draw: (t, values) => ({ t, ...values }),
   },
   memory: {
-    unit: "", format: memory, label: "Memory over time",
+    format: memory, label: "Memory over time",
     note: "Memory of nodes with a sidecar: used by guaranteed and by queueable containers, shrunk ones included, and free for YARN.",
     series: [
       { key: "g_mb", label: "Guaranteed", color: "--g" }, { key: "q_mb", label: "Queueable", color: "--q" },
@@ -37,19 +38,27 @@ let span = Number(query().get("last_s")) || 3600;
 let chart = null;
 let lastHistory = null;
 
+const delays = new TimeChart(byId("delays"), {
+  series: [
+    { key: "delay_g_p95_s", label: "G, p95", color: "--g", dash: [5, 4] }, { key: "delay_g_p50_s", label: "G, median", color: "--g" },
+    { key: "delay_q_p95_s", label: "Q, p95", color: "--q", dash: [5, 4] }, { key: "delay_q_p50_s", label: "Q, median", color: "--q" },
+  ],
+  height: 200, format: wait, label: "Allocation delay over time",
+});
+
 function press(group, name, value) {
   for (const button of byId(group).querySelectorAll("button")) button.setAttribute("aria-pressed", String(button.dataset[name] === String(value)));
 }
 
 function buildChart() {
-  const { series, unit: words, format, label, note } = UNITS[unit];
-  chart = new TimeChart(byId("chart"), { series, stacked: true, unit: words, format, label });
+  const { note, draw: _, ...options } = UNITS[unit];
+  chart = new TimeChart(byId("chart"), { ...options, stacked: true });
   setText("chart-note", note);
 }
 
 function showHistory(history) {
   lastHistory = history;
-  byId("history-json").href = toRoot(`v1/cluster/history?last_s=${span}`);
+  for (const where of ["history-json", "delays-json"]) byId(where).href = toRoot(`v1/cluster/history?last_s=${span}`);
   if (!history.t.length) {
     chart = null;
     byId("chart").replaceChildren(emptyState("No samples yet", "The proxy takes a sample every five seconds, and draws it when five seconds are over. It begins anew when it starts."));
@@ -57,7 +66,8 @@ function showHistory(history) {
     return;
   }
   if (!chart) buildChart();
-  chart.draw(UNITS[unit].draw(history.t, history.values));
+  chart.draw({ ...UNITS[unit].draw(history.t, history.values), step_s: history.step_s });
+  delays.draw({ t: history.t, step_s: history.step_s, ...history.values });
 }
 
 const history = poll(() => toUi(`data/history?last_s=${span}`), 5, showHistory);
@@ -87,11 +97,13 @@ poll(toUi("data/cluster"), 3, ({ health, now }) => {
   const parts = [howMany(health.problems, "problem"), howMany(health.notices, "notice")].filter(Boolean);
   setText("subtitle", `${parts.map((text) => `${text} · `).join("")}mode ${health.mode} · settings ${health.settings_version || "–"} · up ${duration(Date.now() / 1000 - health.started_s)}`);
   setNumber("nodes", count(health.nodes_usable));
-  setText("nodes-hint", `of ${count(health.nodes)} take Qs`);
+  setText("nodes-hint", `of ${count(health.nodes)} usable`);
   setNumber("apps", count(health.attempts));
   if (now.cores === undefined) return;
   setNumber("count-g", count(now.count_g));
+  setText("count-g-hint", "containers run, masters too");
   setNumber("count-q", count(now.count_q));
+  setText("count-q-hint", now.count_shrunk ? `containers run, shrunk ones too` : "containers run");
   setNumber("count-waiting", count(now.count_waiting));
   setNumber("count-shrunk", count(now.count_shrunk));
   setNumber("pending", count(now.pending_g + now.pending_q));
@@ -109,18 +121,18 @@ poll(toUi(`data/today?zone_min=${zone}`), 15, ({ since_s, zone_min, ledger, kill
   byId("ledger-json").href = ledgerJson;
   byId("kills-json").href = killsJson;
   if (!ledger) {
-    byId("ledger").replaceChildren(emptyState("No container was delivered since midnight", "Submit a job through the proxy. If jobs run and nothing appears here, look at Health: the store may be out."));
+    byId("ledger").replaceChildren(emptyState("No container was allocated since midnight", "Submit a job through the proxy. If jobs run and nothing appears here, look at Health: the store may be out."));
   } else {
     const waited = ledger.started_q ? ledger.queueing_s / ledger.started_q : null;
     byId("ledger").replaceChildren(
       el("dl", { class: "sums" },
-        sum("Work done", duration(ledger.work_s), ledgerJson, `${count(ledger.containers_g)} G and ${count(ledger.containers_q)} Q delivered`),
-        sum("Work kept by shrinking", duration(ledger.saved_s), ledgerJson, `${count(ledger.shrinks)} shrinks instead of kills`),
+        sum("Work done", duration(ledger.work_s), ledgerJson, `${count(ledger.containers_g)} G and ${count(ledger.containers_q)} Q allocated`),
+        sum("Work saved by shrinking", duration(ledger.saved_s), ledgerJson, `${count(ledger.shrinks)} shrinks, those of running containers too`),
         sum("Work lost to kills", duration(ledger.lost_s), ledgerJson, `${count(ledger.kills)} kills`),
         sum("Queueing of a Q, mean", duration(waited), ledgerJson, `${count(ledger.started_q)} started from queues`),
         sum("Moved or asked for again", count(ledger.moves + ledger.sheds), ledgerJson, `${count(ledger.moves)} moved, ${count(ledger.sheds)} shed`),
         sum("Became guaranteed", count(ledger.promotions), ledgerJson, "promotions")),
-      el("p", { class: "note" }, `Since ${dateTime(since_s)}, in task-seconds: CPU seconds where they are measured, else time that a container ran. “Kept” is the work that the same containers would have lost if each shrink had been a kill. It is no time by which jobs ended sooner.`));
+      el("p", { class: "note" }, `Since ${dateTime(since_s)}, in task-seconds: CPU seconds where they are measured, else time that a container ran. “Saved” is the work that ended containers would have lost if each shrink for another job had been a kill. It is no time by which jobs ended sooner.`));
   }
   if (!kills.length) {
     byId("kills").replaceChildren(emptyState("Nobody was killed since midnight", "Kills by sidecars, by the ResourceManager and by NodeManagers are listed here with their causes."));

@@ -25,7 +25,7 @@ const unusable = new DataTable(byId("unusable"), {
   ],
 });
 const limits = new DataTable(byId("limits"), {
-  label: "What sidecars cannot do", name: "l", rowKey: (row) => row.text, sort: "-nodes", pageSize: 15,
+  label: "Limits of sidecars", name: "l", rowKey: (row) => row.text, sort: "-nodes", pageSize: 15,
   empty: "No sidecar reports a limitation.",
   columns: [
     { key: "text", label: "Limitation", wrap: true },

@@ -47,15 +47,15 @@ function facts(node) {
 }
 
 function show({ node, timeline: data }) {
-  const running = node.containers.filter((one) => one.state === "running" || one.state === "starting");
-  byId("status").replaceChildren(badge(node.usable ? "takes Qs" : node.draining ? "draining" : "takes no Qs", node.usable ? "ok" : node.draining ? "warn" : "bad"));
+  const running = node.containers.filter((one) => one.state !== "waiting");
+  byId("status").replaceChildren(badge(node.usable ? "usable" : node.draining ? "draining" : "unusable", node.usable ? "ok" : node.draining ? "warn" : "bad"));
   setText("subtitle", node.why_unusable);
   setNumber("use", `${decimal(node.used_g.vcores + node.used_q.vcores)} / ${decimal(node.capacity.vcores)}`);
   setText("use-hint", `${decimal(node.used_g.vcores)} by G, ${decimal(node.used_q.vcores)} by Q`);
   setNumber("memory", memory(node.used_g.memory_mb + node.used_q.memory_mb));
   setText("memory-hint", `of ${memory(node.capacity.memory_mb)}`);
   setNumber("running", count(running.length));
-  setText("running-hint", `${count(running.filter((one) => one.kind === "G").length)} G, ${count(running.filter((one) => one.kind === "Q").length)} Q`);
+  setText("running-hint", `${count(node.count_g)} G, ${count(node.count_q)} Q, ${count(node.shrunk)} of them shrunk`);
   setNumber("queue", count(node.queue_length));
   setText("queue-hint", node.queue_length ? `${duration(node.queued_s)} of work` : "the queue is empty");
   setNumber("shrunk", count(node.shrunk));

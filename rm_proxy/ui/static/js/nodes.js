@@ -23,8 +23,8 @@ let nodes = [];
 let current = null;
 const cells = new Map();
 
-const stateOf = (node) => (node.usable ? "takes Qs" : node.draining ? "draining" : node.age_s === null ? "no sidecar" : "takes no Qs");
-const badgeOf = (node) => badge(stateOf(node), node.usable ? "ok" : node.draining ? "warn" : "bad");
+const stateOf = (node) => (node.usable ? "usable" : node.draining ? "draining" : node.age_s === null ? "no sidecar" : "unusable");
+const badgeOf = (node) => badge(stateOf(node), node.usable ? "ok" : node.draining || node.age_s === null ? "warn" : "bad");
 
 const table = new DataTable(byId("list"), {
   label: "Nodes", rowKey: (node) => node.id, sort: "id", pageSize: 25,
@@ -37,8 +37,8 @@ const table = new DataTable(byId("list"), {
     { key: "q_cores", label: "Q cores", number: true, json: (node) => nodeJson(node.id) },
     { key: "cores", label: "Cores", number: true, json: (node) => nodeJson(node.id) },
     { key: "free", label: "Free memory", number: true, value: (node) => node.free_mb, cell: (node) => link(node, memory(node.free_mb)) },
-    { key: "queue", label: "Waiting", number: true, json: (node) => nodeJson(node.id), help: "Containers in the node's queue" },
-    { key: "queued", label: "Work waiting", number: true, value: (node) => node.queued_s, cell: (node) => link(node, duration(node.queued_s)) },
+    { key: "queue", label: "Queued", number: true, json: (node) => nodeJson(node.id), help: "Containers in the node's queue" },
+    { key: "queued", label: "Work queued", number: true, value: (node) => node.queued_s, cell: (node) => link(node, duration(node.queued_s)) },
     { key: "shrunk", label: "Shrunk", number: true, json: (node) => nodeJson(node.id) },
     { key: "age", label: "Report", number: true, value: (node) => node.age_s, cell: (node) => link(node, node.age_s === null ? "never" : duration(node.age_s)), help: "Age of its sidecar's last report" },
     { key: "rack", label: "Rack" },
@@ -97,7 +97,7 @@ function showMap() {
     const index = cell === stop ? "0" : "-1";
     if (cell.getAttribute("tabindex") !== index) cell.setAttribute("tabindex", index);
   }
-  byId("scale").replaceChildren(el("span", {}, text(0)), ...Array.from({ length: STEPS }, (_, i) => el("i", { class: `h${i}` })), el("span", {}, text(limit)), el("i", { class: "off" }), el("span", {}, "takes no Qs"));
+  byId("scale").replaceChildren(el("span", {}, text(0)), ...Array.from({ length: STEPS }, (_, i) => el("i", { class: `h${i}` })), el("span", {}, text(limit)), el("i", { class: "off" }), el("span", {}, "not usable"));
 }
 
 byId("map").addEventListener("keydown", (event) => {

@@ -11,6 +11,7 @@ const DOES = {
   fill: "which fits into the room left", preempt: "who makes room for a G", shed: "how much may wait at a node", steal: "what an idle node takes over", correct: "when a waiting one moves",
   police: "what Qs may use of a node", promote: "when a Q becomes guaranteed", headroom: "what applications see as free",
 };
+const PERIODIC = new Set(["shed", "steal", "correct", "police"]);
 const scroll = (label, table) => el("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
 const number = (value, path) => el("a", { class: "n", href: toRoot(path), title: "JSON" }, value);
 const value = (one) => (one !== null && typeof one === "object" ? JSON.stringify(one) : String(one));
@@ -113,9 +114,11 @@ poll(toUi("data/policies"), 3, ({ policies, compare, changes }) => {
   setText("window-hint", next ? `next: ${next.name}, ${dateTime(next.begins_s)}` : policies.windows.length ? "" : "none defined");
   setNumber("rollouts", count(policies.rollouts.length));
   setText("rollouts-hint", policies.rollouts.length ? policies.rollouts.map((one) => `${one.use} ${decimal(one.percent)} %`).join(", ") : "none");
-  const differ = compare.reduce((sum, one) => sum + one.differ, 0), all = compare.reduce((sum, one) => sum + one.decisions, 0);
+  // What is compared once a second, such as limits of queues at nodes, is no decision about a container.
+  const decided = compare.filter((one) => !PERIODIC.has(one.slot));
+  const differ = decided.reduce((sum, one) => sum + one.differ, 0), all = decided.reduce((sum, one) => sum + one.decisions, 0);
   setNumber("differ", all ? `${decimal((100 * differ) / all)} %` : "–");
-  setText("differ-hint", compare.length ? `of ${count(all)} decisions` : "no alternative in shadow");
+  setText("differ-hint", compare.length ? `of ${count(all)} decisions about containers` : "no alternative in shadow");
   inForce(policies);
   windows(policies);
   rollouts(policies);

@@ -3,7 +3,7 @@ import { el, toRoot, toUi, byId, setNumber, setText, badge, count, decimal, memo
 import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
 import { TimeChart } from "./chart.js";
-import { queueLink, part, size, fill, orEmpty } from "./plain.js";
+import { queueLink, part, size, vcores, fill, orEmpty } from "./plain.js";
 
 const name = document.querySelector("[data-queue]").dataset.queue;
 const json = toRoot(`v1/queues/${encodeURIComponent(name)}`);
@@ -11,7 +11,7 @@ let span = Number(query().get("last_s")) || 1800;
 
 const link = (text) => el("a", { class: "n", href: json, title: "JSON", tabindex: "-1" }, text);
 const users = new DataTable(byId("users"), {
-  label: "Users", rowKey: (row) => row.user, name: "u", sort: "-share", pageSize: 15, empty: "No user matches.",
+  label: "Users", rowKey: (row) => row.user, name: "u", sort: "-share", pageSize: 15, empty: "No user has containers here.",
   columns: [
     { key: "user", label: "User", cell: (row) => el("a", { href: toUi(`applications?state=running&queue=${encodeURIComponent(name)}&user=${encodeURIComponent(row.user)}`) }, row.user) },
     { key: "g", label: "Used by G", number: true, value: (row) => row.used_g.memory_mb, cell: (row) => link(size(row.used_g)) },
@@ -22,11 +22,11 @@ const users = new DataTable(byId("users"), {
 });
 const use = new TimeChart(byId("use"), {
   series: [{ key: "g_vcores", label: "G", color: "--g" }, { key: "q_vcores", label: "Q", color: "--q" }],
-  stacked: true, unit: "vcores", height: 220, format: decimal, label: `Vcores that ${name} uses`,
+  stacked: true, unit: "vcores", whole: true, height: 220, format: decimal, label: `Vcores that ${name} uses`,
 });
 const waits = new TimeChart(byId("waits"), {
-  series: [{ key: "wanted_g", label: "G asked for", color: "--g" }, { key: "wanted_q", label: "Q without a place", color: "--q" }, { key: "held", label: "Q waits at its node", color: "--waiting" }, { key: "apps", label: "Applications", color: "--shrunk", dash: [5, 4] }],
-  height: 220, label: `Containers of ${name} that wait`,
+  series: [{ key: "wanted_g", label: "G pending", color: "--g" }, { key: "wanted_q", label: "Q pending", color: "--q" }, { key: "held", label: "Q queued at nodes", color: "--waiting" }, { key: "apps", label: "Applications", color: "--shrunk", dash: [5, 4] }],
+  axis: "containers", whole: true, height: 220, label: `Containers of ${name} that wait`,
 });
 
 function facts(queue, detail, below) {
@@ -51,16 +51,16 @@ const live = poll(() => toUi(`data/queues/${encodeURIComponent(name)}?last_s=${s
   fill(byId("state"), badge(queue.state.toLowerCase() || "running", queue.state === "RUNNING" ? "ok" : "warn"));
   setText("subtitle", `${queue.leaf ? "leaf queue" : "parent queue"} · ${count(queue.users)} user${queue.users === 1 ? "" : "s"}`);
   const percent = (used) => `${decimal(100 * part(used, queue.max_capacity))} % of its maximum`;
-  setNumber("used_g", `${decimal(queue.used_g.vcores)} vcores`);
+  setNumber("used_g", vcores(queue.used_g));
   setText("used_g-hint", `${memory(queue.used_g.memory_mb)}, ${percent(queue.used_g)}`);
-  setNumber("used_q", `${decimal(queue.used_q.vcores)} vcores`);
+  setNumber("used_q", vcores(queue.used_q));
   setText("used_q-hint", `${memory(queue.used_q.memory_mb)}, ${percent(queue.used_q)}`);
   setNumber("left", queue.left_q ? memory(queue.left_q.memory_mb) : "–");
-  setText("left-hint", queue.left_q ? `and ${decimal(queue.left_q.vcores)} vcores` : queue.queueable ? "no quota counts by queue" : "no Qs here");
+  setText("left-hint", queue.left_q ? `and ${vcores(queue.left_q)}` : queue.queueable ? "no quota counts by queue" : "no Qs here");
   setNumber("wanted", count(queue.wanted_g + queue.wanted_q));
-  setText("wanted-hint", `${count(queue.wanted_g)} G asked for, ${count(queue.wanted_q)} Q`);
+  setText("wanted-hint", `asked for: ${count(queue.wanted_g)} G, ${count(queue.wanted_q)} Q`);
   setNumber("held", count(queue.held));
-  setText("held-hint", queue.held ? "delivered, not started" : "");
+  setText("held-hint", queue.held ? "allocated, not started" : "");
   setNumber("apps", count(queue.apps));
   for (const where of ["use-json", "waits-json"]) byId(where).href = toRoot(`v1/queues/${encodeURIComponent(name)}/history?last_s=${span}`);
   for (const [chart, where] of [[use, "use"], [waits, "waits"]]) {

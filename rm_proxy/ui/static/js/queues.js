@@ -35,8 +35,8 @@ function row(one, top) {
 }
 
 const chart = new TimeChart(byId("over"), {
-  series: [{ key: "wanted_g", label: "G asked for", color: "--g" }, { key: "wanted_q", label: "Q without a place", color: "--q" }, { key: "held", label: "Q waits at its node", color: "--waiting" }],
-  height: 220, label: "Containers that wait, all queues",
+  series: [{ key: "wanted_g", label: "G pending", color: "--g" }, { key: "wanted_q", label: "Q pending", color: "--q" }, { key: "held", label: "Q queued at nodes", color: "--waiting" }],
+  axis: "containers", whole: true, height: 220, label: "Containers that wait, all queues",
 });
 let name = null;
 
@@ -47,7 +47,7 @@ poll(toUi("data/queues"), 3, ({ items }) => {
   }
   const top = Math.min(...items.map((one) => one.name.split(".").length));
   const focused = byId("tree").contains(document.activeElement) && document.activeElement.getAttribute("href");
-  const table = plainTable([["Queue"], ["Use of its maximum"], ["G", true], ["Q", true], ["Quota leaves to Q", true], ["G asked for", true], ["Q without a place", true], ["Q at nodes", true], ["Applications", true], ["Users", true]], items.map((one) => row(one, top)), "Queues");
+  const table = plainTable([["Queue"], ["Use of its maximum"], ["G", true], ["Q", true], ["Quota leaves to Q", true], ["G pending", true], ["Q pending", true], ["Q queued at nodes", true], ["Applications", true], ["Users", true]], items.map((one) => row(one, top)), "Queues");
   fill(byId("tree"), table);
   for (const line of table.tBodies[0].rows) line.cells[1].classList.add("bar-cell");
   if (focused) table.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });

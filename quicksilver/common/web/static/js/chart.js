@@ -1,16 +1,22 @@
-// Lines and stacked areas over time, drawn by uPlot, with a legend of values and a cursor for the keyboard.
+// Steps and stacked areas over time, drawn by uPlot, with a legend of values and a cursor for the keyboard.
 import { el, clock, dateTime, count } from "./frame.js";
 
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
+const WHOLES = Array.from({ length: 30 }, (_, i) => [1, 2, 5][i % 3] * 10 ** Math.floor(i / 3));
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** "1 vcore", "2 vcores". */
+const withUnit = (text, unit) => (unit ? `${text} ${text === "1" ? unit.replace(/s$/, "") : unit}` : text);
 
 export class TimeChart {
   /**
    * series: [{key, label, color: "--g" (of the form #rrggbb), dash?, soft?}], bottom first where they are stacked; unit: what a value counts;
    * height: in pixels; format: a value to text; sparse: whether values with gaps
-   * between them are joined, each with a point.
+   * between them are joined, each with a point; axis: what the values count, written along their axis; whole: whether its
+   * ticks are whole numbers.
    */
-  constructor(where, { series, stacked = false, unit = "", height = 260, format = count, label = "Chart", sparse = false }) {
-    Object.assign(this, { where, series, stacked, unit, height, format, label, sparse, data: null, plot: null, at: null });
+  constructor(where, { series, stacked = false, unit = "", axis = unit, whole = false, height = 260, format = count, label = "Chart", sparse = false }) {
+    Object.assign(this, { where, series, stacked, unit, axis, whole, height, format, label, sparse, data: null, plot: null, at: null });
     this.hidden = new Set();
     this.canvas = el("div", { class: "chart-canvas", tabindex: "0", role: "img", "aria-label": label });
     this.legend = el("ul", { class: "legend" });
@@ -41,7 +47,7 @@ export class TimeChart {
 
   shown() { return this.series.map((one, i) => i).filter((i) => !this.hidden.has(i)); }
 
-  /** data: {t: [Unix seconds], <key>: [values or null]}. */
+  /** data: {t: [beginnings of steps, Unix seconds], step_s: their length, <key>: [values or null]}. */
   draw(data) {
     this.data = data;
     if (this.plot) {
@@ -60,18 +66,19 @@ export class TimeChart {
     this.tell();
   }
 
-  /** Columns for uPlot: of a stack the sums from the bottom, the highest first. */
+  /** Columns for uPlot: the last step up to its end; of a stack the sums from the bottom, the highest first. */
   columns() {
     const shown = this.shown();
-    const values = shown.map((i) => this.data[this.series[i].key]);
-    if (!this.stacked) return [this.data.t, ...values];
+    const t = this.data.t.length ? [...this.data.t, this.data.t.at(-1) + this.data.step_s] : [];
+    const values = shown.map((i) => this.data[this.series[i].key]).map((column) => (column.length ? [...column, column.at(-1)] : []));
+    if (!this.stacked) return [t, ...values];
     const sums = [];
     let below = null;
     for (const column of values) {
       below = column.map((value, at) => (value === null ? null : value + (below?.[at] ?? 0)));
       sums.push(below);
     }
-    return [this.data.t, ...sums.reverse()];
+    return [t, ...sums.reverse()];
   }
 
   build() {
@@ -81,7 +88,7 @@ export class TimeChart {
     const series = order.map((i) => {
       const color = css(this.series[i].color);
       return {
-        stroke: color, width: this.stacked ? 1 : 2, dash: this.series[i].dash, points: { show: this.sparse, size: 5 }, spanGaps: this.sparse,
+        paths: window.uPlot.paths.stepped({ align: 1 }), stroke: color, width: this.stacked ? 1 : 2, dash: this.series[i].dash, points: { show: this.sparse, size: 5 }, spanGaps: this.sparse,
         fill: this.stacked ? color + (this.series[i].soft ? "38" : "") : undefined,
       };
     });
@@ -89,12 +96,12 @@ export class TimeChart {
     const bands = this.stacked ? series.slice(1).map((_, i) => ({ series: [i + 1, i + 2] })) : [];
     this.plot = new window.uPlot({
       width: this.width(), height: this.height, legend: { show: false },
-      padding: [12, 12, 0, 0],
+      padding: [12, 32, 0, 0],
       cursor: { drag: { x: false, y: false }, points: { show: !this.stacked }, y: false },
       scales: { y: { range: (_u, _low, high) => [0, Math.max(1, (high ?? 0) * 1.08)] } },
       axes: [
-        { ...axis, space: 72, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
-        { ...axis, size: 64, values: (_u, splits) => splits.map((value) => this.format(value)) },
+        { ...axis, space: 72, incrs: SECONDS, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
+        { ...axis, size: 64, values: (_u, splits) => splits.map((value) => this.format(value)), ...(this.whole ? { incrs: WHOLES } : {}), ...(this.axis ? { label: this.axis, labelSize: 18, labelFont: axis.font } : {}) },
       ],
       series: [{}, ...series],
       bands,
@@ -110,15 +117,18 @@ export class TimeChart {
   /** Writes the values under the cursor, or the last ones, into the legend. */
   tell() {
     const t = this.data?.t ?? [];
-    const at = this.at !== null && this.at < t.length ? this.at : t.length - 1;
+    const at = this.at === null ? t.length - 1 : Math.min(this.at, t.length - 1);
     this.series.forEach((one, i) => {
       const value = at < 0 ? null : this.data[one.key][at];
-      this.entries[i].value.textContent = value === null || value === undefined ? "–" : `${this.format(value)}${this.unit ? ` ${this.unit}` : ""}`;
+      this.entries[i].value.textContent = value === null || value === undefined ? "–" : withUnit(this.format(value), this.unit);
     });
-    this.time.textContent = at < 0 ? "" : `${this.at === null ? "now" : "at"} ${dateTime(t[at])}`;
+    this.time.textContent = at < 0 ? "" : `${this.at !== null ? "at" : this.fresh() ? "now" : "last"} ${dateTime(t[at])}`;
     const words = this.series.map((one, i) => `${one.label} ${this.entries[i].value.textContent}`).join(", ");
     this.canvas.setAttribute("aria-label", `${this.label}. ${at < 0 ? "No values yet" : `${clock(t[at])}: ${words}`}`);
   }
+
+  /** Whether the last step ended lately: the page's clock may differ a little from the server's. */
+  fresh() { return Date.now() / 1000 - (this.data.t.at(-1) + this.data.step_s) < Math.max(10, 2 * this.data.step_s); }
 
   onKey(event) {
     const last = (this.data?.t.length ?? 0) - 1;

@@ -8,11 +8,21 @@ export function plainTable(heads, rows, label) {
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, i) => el("td", { class: heads[i][1] === "wrap" ? "wrap" : heads[i][1] ? "num" : null }, cell ?? "–"))))));
 }
 
+export const vcores = (one) => `${decimal(one.vcores)} vcore${one.vcores === 1 ? "" : "s"}`;
+
 /** Memory and vcores in one text. */
-export const size = (one) => (one ? `${memory(one.memory_mb)}, ${decimal(one.vcores)} vcores` : "–");
+export const size = (one) => (one ? `${memory(one.memory_mb)}, ${vcores(one)}` : "–");
 
 /** A wait: below a second in milliseconds. */
 export const wait = (s) => (s !== null && s !== undefined && s > 0 && s < 0.9995 ? `${Math.max(1, Math.round(1000 * s))} ms` : duration(s));
+
+const ENDS = { SUCCEEDED: "ok", FAILED: "bad", KILLED: "bad" };
+
+/** Words and kind of a badge: running, or how the application ended. */
+export function appState(app) {
+  if (app.state === "running") return ["running", "ok"];
+  return app.state === "unknown" ? ["end not reported", "warn"] : [app.final_status || "finished", ENDS[app.final_status] ?? ""];
+}
 
 export const appLink = (id) => el("a", { href: toUi(`applications/${encodeURIComponent(id)}`) }, id);
 export const containerLink = (id) => el("a", { href: toUi(`containers/${encodeURIComponent(id)}`) }, id);

@@ -70,7 +70,8 @@ export class Timeline {
     const step = [60, 120, 300, 600].find((s) => span / s <= 10) ?? 900;
     for (let at = Math.ceil(this.data.from_s / step) * step; at < this.data.to_s; at += step) {
       const x = this.x(at);
-      picture.append(svg("line", { class: "grid", x1: x, x2: x, y1: 16, y2: height }), svg("text", { class: "tick", x: x + 3, y: 12 }, clock(at).slice(0, 5)));
+      picture.append(svg("line", { class: "grid", x1: x, x2: x, y1: 16, y2: height }));
+      if (x < this.width - 36) picture.append(svg("text", { class: "tick", x: x + 3, y: 12 }, clock(at).slice(0, 5)));
     }
   }
 
