@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,12 +20,14 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.http.security import stays_here
 from quicksilver.common.settings.settings_file import SYSTEM_WIDE
+from quicksilver.doctor.checks_kerberos import KEYTAB, principal_of, wants_login
 from quicksilver.doctor.collect import scheduler_site
+from quicksilver.doctor.install import bare_conf
+from quicksilver.doctor.model import NM, RM, Site
+from quicksilver.doctor.node_size import node_name, own_vcores
 from quicksilver.doctor.queue_names import FileQueues
 from quicksilver.policy_goals import settings_for, write_new
 
-RM: Final = "resourcemanager"
-NM: Final = "nodemanager"
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _MOVED_PORT: Final = 18030
 _REST_PORT: Final = 8390
@@ -44,6 +47,10 @@ class Host:
     tls: bool
     queues: Sequence[str]
     goal: str
+    vcores: int | None = None
+    """What the node's containers may use, N; None where the NodeManager detects it."""
+    principal: str = ""
+    """Of proxy and sidecar, where YARN's web servers want a Kerberos login."""
 
     @property
     def alone(self) -> bool:
@@ -108,6 +115,9 @@ def _host(
     """Return what to write, from Hadoop's files, the options, and, where a person answers, questions."""
     scheduler, own_id = _scheduler(conf, rm_id)
     roles = roles or _roles(scheduler.host, asks)
+    if conf.ha and RM in roles and not own_id:
+        what = f"there are several ResourceManagers ({', '.join(conf.rm_ids())}), and none is on this host by its name"
+        raise SettingsError(what, place=str(conf.directory), remedy="say which one is meant with --rm-id")
     moved = _moved(scheduler)
     if upstream is None and asks and RM in roles:
         upstream = click.prompt("Address to which the ResourceManager's scheduler moves", default=str(moved))
@@ -117,9 +127,26 @@ def _host(
     if queues is None and asks:
         hint = f" ({', '.join(known[:12])}{' ...' if len(known) > 12 else ''})" if known else ""
         queues = click.prompt(f"YARN queues with queueable containers, by commas{hint}", default="*")
+    site = Site(NM, "", conf)
     return Host(
-        conf.directory.absolute(), roles, moved, own_id, socket.getfqdn(), tls, _queues(queues or "*", known), goal
+        conf.directory.absolute(),
+        roles,
+        moved,
+        own_id,
+        node_name(conf) or socket.getfqdn(),
+        tls,
+        _queues(queues or "*", known),
+        goal,
+        _vcores(conf),
+        principal_of(site) if wants_login(site) else "",
     )
+
+
+def _vcores(conf: HadoopConf) -> int | None:
+    """Return the node's own vcores; where this host is the node, no more than it has cores."""
+    found = own_vcores(bare_conf(conf.directory))
+    here = node_name(conf) in ("", socket.getfqdn(), socket.gethostname())
+    return min(found, os.cpu_count() or found) if found and here else found
 
 
 def settings_text(host: Host) -> str:
@@ -132,18 +159,33 @@ def settings_text(host: Host) -> str:
     if RM in host.roles:
         lines += ["", "# The proxy in front of the ResourceManager's scheduler.", "proxy:"]
         lines += [f"  upstream: {host.upstream}      # where the scheduler listens now; the proxy has its former port"]
-        lines += [f"  rm_id: {host.rm_id}"] if host.rm_id else []
+        lines += [f"  rm_id: {json.dumps(host.rm_id)}"] if host.rm_id else []
         rest = Address(host.upstream.host, _REST_PORT) if beyond else Address("127.0.0.1", _REST_PORT)
-        lines += [f"  rest_listen: {rest}   # where sidecars report and commands ask"]
+        lines += [f"  rest_listen: {rest}   # where sidecars report and commands ask", *_login(host)]
     if NM in host.roles:
         lines += ["", "# The sidecar beside the NodeManager: everything else comes from Hadoop's files."]
         lines += [
             "sidecar:",
             "  reserve_mb: 512      # physical memory that stays free when a Q starts",
+            *_login(host),
         ]
+        if host.vcores:
+            lines.append(
+                f"  vcores: {host.vcores}   # of the node; `quicksilver install` gives the NodeManager `extra` more"
+            )
     if beyond:
         lines += ["", *_security(host)]
     return "\n".join([*lines, "", settings_for(host.goal, host.queues)])
+
+
+def _login(host: Host) -> list[str]:
+    """Return the lines of a Kerberos login; nothing where YARN's web servers want none."""
+    if not host.principal:
+        return []
+    return [
+        f"  kerberos_principal: {host.principal}   # make it in the KDC; _HOST is this host's full name",
+        f"  kerberos_keytab: {KEYTAB}   # with its key, mode 0400, of the user that the daemon runs as",
+    ]
 
 
 def _security(host: Host) -> list[str]:
@@ -171,7 +213,7 @@ def next_steps(host: Host, out: Path) -> list[str]:
         steps.append(f"quicksilver certs {f'proxy {host.upstream.host}' if proxy else f'node {host.node}'}")
     steps.append(f"quicksilver policy check {out}")
     for role in host.roles:
-        extra = f" --host {host.node}" if role == NM else ""
+        extra = f" --host {host.node} --config {out}" if role == NM else ""
         steps.append(f"quicksilver install --role {role}{extra} --conf-dir {host.conf_dir} --dry-run, then --in-place")
     steps.append(f"quicksilver doctor --offline --config {out} --conf-dir {host.conf_dir}")
     if RM in host.roles:
@@ -182,17 +224,17 @@ def next_steps(host: Host, out: Path) -> list[str]:
 
 
 def _scheduler(conf: HadoopConf, rm_id: str) -> tuple[Address, str]:
-    """Return the scheduler's address, and with high availability the id of this host's ResourceManager."""
+    """Return the scheduler's address, and with high availability the id of this host's ResourceManager.
+
+    Where none is on this host by its name: the first one's address, and no id.
+    """
     if not conf.ha:
         return conf.rm_address(_SCHEDULER), ""
     own = rm_id or conf.rm_id() or ""
     if not own:
         here = {socket.getfqdn(), socket.gethostname()}
         own = next((one for one in conf.rm_ids() if conf.rm_address(_SCHEDULER, one).host in here), "")
-    if not own:
-        what = f"there are several ResourceManagers ({', '.join(conf.rm_ids())}), and none is on this host by its name"
-        raise SettingsError(what, place=str(conf.directory), remedy="say which one is meant with --rm-id")
-    return conf.rm_address(_SCHEDULER, own), own
+    return conf.rm_address(_SCHEDULER, own or conf.rm_ids()[0]), own
 
 
 def _moved(scheduler: Address) -> Address:

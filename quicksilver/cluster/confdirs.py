@@ -132,7 +132,10 @@ def nodemanager_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:
         "quicksilver.nodemanager.localizer.port": str(node.localizer.port),
     }
     overlay = _with_own_values(read_overlay("nodemanager"), own)
-    return merge(overlay, read_overlay("sharing/nodemanager")) if spec.sharing else overlay
+    if not spec.sharing:
+        return overlay
+    twice = {"yarn.nodemanager.resource.cpu-vcores": str(2 * spec.node_vcores)}
+    return merge(overlay, read_overlay("sharing/nodemanager"), twice)
 
 
 def tracker_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:

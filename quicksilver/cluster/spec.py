@@ -94,8 +94,8 @@ class ClusterSpec(BaseModel):
     """Merge hadoop-conf/tracker too: each NodeManager registers at a relay of its own, at the node's `tracker`, which
     has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
     sharing: bool = False
-    """With `overlay`: merge hadoop-conf/sharing too, as `quicksilver install --with sharing` does. NodeManagers then
-    believe in the vcores of that file, and node_vcores are what containers may use (the setting sidecar.vcores)."""
+    """With `overlay`: merge hadoop-conf/sharing too, as `quicksilver install --with sharing` does. node_vcores are then
+    what containers may use (the setting sidecar.vcores), and NodeManagers believe in twice as many."""
     rm_recovery: bool = False
     """Whether the RM stores its state and restarts with the running containers (work-preserving recovery)."""
     nm_recovery: bool = False

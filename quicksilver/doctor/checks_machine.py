@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.doctor.checks_live import numbers
-from quicksilver.doctor.checks_nm import MEMORY
-from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy, Severity, Site
+from quicksilver.doctor.node_size import MEMORY, shrinks
 
 _CGROUP2: Final = (3, 5)
 """The first Hadoop whose LinuxContainerExecutor knows control groups v2."""

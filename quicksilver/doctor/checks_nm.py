@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Final
 
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
-from quicksilver.doctor.checks_rm import CALCULATOR, shrinks, shrinks_by_preset
-from quicksilver.doctor.finding import finding, must_be, setting
-from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
+from quicksilver.doctor.finding import RESTARTS, finding, must_be, setting
+from quicksilver.doctor.install import bare_conf
+from quicksilver.doctor.model import NM, SETTINGS, Facts, Finding, Remedy, Settings, Severity, Site
+from quicksilver.doctor.node_size import (
+    ANY,
+    DETECT,
+    MEMORY,
+    VCORES,
+    believed,
+    needed_by_memory,
+    needed_vcores,
+    own_vcores,
+    shrinks,
+    shrinks_by_preset,
+    smallest_mb,
+)
 
 LOOPBACK: Final = "127.0.0.1"
 _QUEUE: Final = "yarn.nodemanager.opportunistic-containers-max-queue-length"
@@ -22,17 +36,15 @@ _WEB: Final = "yarn.nodemanager.webapp.address"
 BIND: Final = "yarn.nodemanager.bind-host"
 _LOCALIZER: Final = "yarn.nodemanager.localizer.address"
 _COLLECTOR: Final = "yarn.nodemanager.collector-service.address"
-VCORES: Final = "yarn.nodemanager.resource.cpu-vcores"
-MEMORY: Final = "yarn.nodemanager.resource.memory-mb"
-_DETECT: Final = "yarn.nodemanager.resource.detect-hardware-capabilities"
 _STRICT: Final = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
 _ELASTIC: Final = "yarn.nodemanager.elastic-memory-control.enabled"
 _RECOVERY: Final = "yarn.nodemanager.recovery.enabled"
 _AMRM: Final = "yarn.nodemanager.amrmproxy.enabled"
 _DISTRIBUTED: Final = "yarn.nodemanager.distributed-scheduling.enabled"
+_FEDERATION: Final = "yarn.federation.enabled"
+_RUNTIMES: Final = "yarn.nodemanager.runtime.linux.allowed-runtimes"
 _TRACKER: Final = "yarn.resourcemanager.resource-tracker.address"
 _ALL: Final = "0.0.0.0"
-_ANY: Final = (_ALL, "::", "")
 _FIRST_EPHEMERAL: Final = 32768
 
 
@@ -81,27 +93,29 @@ def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Findi
             why = "the sidecar cannot listen there"
             yield must_be(site, "nm-port", name, f"${{{_HOSTNAME}}}:{port}", why, found=str(error.what))
             continue
-        if address.host in _ANY:
-            yield _nameless(site, name, address, port)
-        if address.port == 0:
-            why = "the sidecar has to know where it stands, and application masters hold on to the port"
-            fixed = f"{address.host if address.host not in _ANY else f'${{{_HOSTNAME}}}'}:{port}"
-            yield must_be(site, "nm-port", name, fixed, why)
-        elif address.port >= _FIRST_EPHEMERAL:
-            why = "the kernel gives such ports to outgoing connections, and the daemon then cannot start"
-            yield must_be(site, "nm-port-high", name, f"{address.host}:{port}", why)
+        yield from _address_of(site, name, address, port)
 
 
-def _nameless(site: Site, name: str, address: Address, port: int) -> Finding:
-    why = "with bind-host the NodeManager registers under the host of this address (NodeManager.buildNodeId)"
-    found = f"{name} names {address}"
-    wanted = "the node's own name, as others reach it"
-    if site.host and site.text(_HOSTNAME) in _ANY and "${" in _raw(site, name):
-        return must_be(site, "nm-hostname", _HOSTNAME, site.host, why, found=found, wanted=wanted)
-    own = site.text(_HOSTNAME)
-    host = f"${{{_HOSTNAME}}}" if own not in _ANY else site.host
-    value = f"{host}:{address.port or port}"
-    return must_be(site, "nm-hostname", name, value, why, found=found, wanted=wanted)
+def _address_of(site: Site, name: str, address: Address, port: int) -> Iterator[Finding]:
+    """Judge host and port of an address: one value serves all that is wrong with it."""
+    own, host, reasons = site.text(_HOSTNAME), address.host, list[tuple[str, str]]()
+    if host in ANY:
+        host = site.host if own in ANY else f"${{{_HOSTNAME}}}"
+        why = "with bind-host the NodeManager registers under the host of this address (NodeManager.buildNodeId)"
+        if own in ANY and "${" in _raw(site, name):
+            host, wanted = f"${{{_HOSTNAME}}}", "the node's own name, as others reach it"
+            found = f"{name} names {address}"
+            yield must_be(site, "nm-hostname", _HOSTNAME, site.host, why, found=found, wanted=wanted)
+        else:
+            reasons.append(("nm-hostname", why))
+    if address.port == 0:
+        reasons.append(("nm-port", "the sidecar has to know where it stands, and masters hold on to the port"))
+    elif address.port >= _FIRST_EPHEMERAL:
+        why = "the kernel gives such ports to outgoing connections, and the daemon then cannot start"
+        reasons.append(("nm-port-high", why))
+    if reasons:
+        fixed = address.port if 0 < address.port < _FIRST_EPHEMERAL else port
+        yield must_be(site, reasons[0][0], name, f"{host}:{fixed}", "; ".join(why for _, why in reasons))
 
 
 def _raw(site: Site, name: str) -> str:
@@ -136,69 +150,110 @@ def _address(site: Site, name: str) -> Address | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """One reason for which a NodeManager has to believe in this many vcores."""
+
+    code: str
+    vcores: int
+    found: str
+    why: str
+
+
 def _size(site: Site, facts: Facts) -> Iterator[Finding]:
-    vcores, memory_mb = site.number(VCORES, 8), site.number(MEMORY, 8192)
-    if vcores <= 0 or memory_mb <= 0:
-        if site.flag(_DETECT):
-            found = "the NodeManager detects its size, which is not checked here"
-            why = "it must cover all that the sidecar may start: docs/preemption.md"
-            remedy = setting("compare the node's page with sidecar.vcores and sidecar.memory_mb")
-            yield finding("nm-size-unknown", site.place(_DETECT), found, "a size that is known", why, remedy)
-            return
-        vcores, memory_mb = max(vcores, 8) if vcores <= 0 else vcores, 8192 if memory_mb <= 0 else memory_mb
-    yield from _by_memory(site, facts, vcores, memory_mb)
-    yield from _by_sidecar(site, facts.settings, vcores, memory_mb)
-    yield from _front_places(site, facts.settings, vcores)
-
-
-def _by_memory(site: Site, facts: Facts, vcores: int, memory_mb: int) -> Iterator[Finding]:
-    """Check a node whose scheduler considers memory alone."""
-    rm = next(iter(facts.rms), None)
-    if rm is None or rm.text(CALCULATOR).endswith("DominantResourceCalculator"):
+    size = believed(site)
+    if size is None:
+        found = "the NodeManager detects its size, which is not checked here"
+        why = "it must cover all that the sidecar may start: docs/preemption.md"
+        remedy = setting("compare the node's page with sidecar.vcores and sidecar.memory_mb")
+        yield finding("nm-size-unknown", site.place(DETECT), found, "a size that is known", why, remedy)
         return
-    smallest = max(1, rm.number("yarn.scheduler.minimum-allocation-mb", 1024))
-    wanted = memory_mb // smallest
-    if vcores < wanted:
+    vcores, memory_mb = size
+    own_mb = facts.settings.sidecar.memory_mb
+    if own_mb and own_mb > memory_mb:
+        why = "the NodeManager's own scheduler kills the newest queueable containers, and delays guaranteed ones"
+        found = f"sidecar.memory_mb is {own_mb}, {MEMORY}={memory_mb}"
+        yield must_be(site, "nm-memory", MEMORY, str(own_mb), why, found=found, wanted="as much or more")
+    needs = [
+        *_by_memory(facts, vcores, memory_mb),
+        *_by_sidecar(site, facts, vcores),
+        *_front_places(site, facts, vcores),
+    ]
+    if needs:
+        yield _too_few(site, facts.settings, vcores, needs)
+
+
+def _too_few(site: Site, settings: Settings, vcores: int, needs: list[_Need]) -> Finding:
+    """Return one finding for all reasons: its value serves them all, its code is that of the gravest."""
+    needed, first = max(need.vcores for need in needs), needs[0]
+    optional = first.code == "front-places"
+    text = ""
+    if needs[-1].code == "front-places" and settings.sidecar.vcores is None:
+        text = f"set sidecar.vcores: {_own(site) or vcores} in quicksilver.yaml"
+    put = {VCORES: str(needed)} if needed > vcores else {}
+    remedy = Remedy(text, site.file_of(VCORES) if put else SETTINGS, put, restart=RESTARTS[NM] if put else "sidecar")
+    found = f"{VCORES}={vcores}, but {'; '.join(need.found for need in needs)}"
+    wanted = f"{needed} or more" if put and not optional else f"{needed}, or as it is" if put else text
+    why = "; ".join(need.why for need in needs)
+    return finding(first.code, site.place(VCORES), found, wanted, why, remedy, name=VCORES)
+
+
+def _by_memory(facts: Facts, vcores: int, memory_mb: int) -> Iterator[_Need]:
+    """Judge a node whose scheduler considers memory alone."""
+    rm = next(iter(facts.rms), None)
+    wanted = needed_by_memory(rm, memory_mb) if rm else 0
+    if rm and vcores < wanted:
         why = (
             "with a queue length above 0 ContainerScheduler counts vcores before it starts any container, guaranteed "
-            "ones too, while the ResourceManager plans by memory alone (DefaultResourceCalculator)"
+            "ones too, while the ResourceManager plans by memory alone"
         )
-        text = f"{VCORES}={vcores}, but {memory_mb} MB hold {wanted} containers of {smallest} MB"
-        yield must_be(site, "nm-vcores", VCORES, str(wanted), why, found=text, wanted=f"{wanted} or more")
+        found = f"{memory_mb} MB hold {wanted} containers of {smallest_mb(rm)} MB"
+        yield _Need("nm-vcores", wanted, found, why)
 
 
-def _by_sidecar(site: Site, settings: Settings, vcores: int, memory_mb: int) -> Iterator[Finding]:
-    own, extra = settings.sidecar, shrinks(settings)
-    if own.memory_mb and own.memory_mb > memory_mb:
-        why = "the NodeManager's own scheduler kills the newest queueable containers, and delays guaranteed ones"
-        found = f"sidecar.memory_mb is {own.memory_mb}, {MEMORY}={memory_mb}"
-        yield must_be(site, "nm-memory", MEMORY, str(own.memory_mb), why, found=found, wanted="as much or more")
-    base = own.vcores
+def _by_sidecar(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
+    settings = facts.settings
+    extra, base = shrinks(settings), _base(site, facts, vcores)
     if base is None and extra is not None and vcores <= extra:
         base = vcores
-    needed = int(base + (extra or 0)) if base is not None and (own.count_vcores or extra is not None) else 0
-    if settings.tracked and settings.tracker.rm_vcores and extra is not None:
-        needed = max(needed, int(2 * settings.tracker.rm_vcores + extra))
+    if base is None or (extra is None and not settings.sidecar.count_vcores):
+        return
+    needed = needed_vcores(base, extra or 0.0, settings)
     if vcores < needed:
         why = (
             "beyond what it believes in, ContainerScheduler holds guaranteed containers back and kills the newest "
             "queueable ones, whatever is shrunk; the sidecar therefore starts no more than this"
         )
-        found = f"{VCORES}={vcores}, but containers may take {needed}"
-        yield must_be(site, "nm-capacity", VCORES, str(needed), why, found=found, wanted=f"{needed} or more")
+        yield _Need("nm-capacity", needed, f"containers may take {needed}", why)
 
 
-def _front_places(site: Site, settings: Settings, vcores: int) -> Iterator[Finding]:
-    extra, base = shrinks_by_preset(settings), settings.sidecar.vcores
-    if extra is None or (base is not None and vcores >= base + extra):
+def _front_places(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
+    settings = facts.settings
+    extra, base = shrinks_by_preset(settings), _base(site, facts, vcores)
+    if extra is None:
+        return
+    needed = needed_vcores(_own(site) or vcores if base is None else base, extra, settings)
+    if base is not None and vcores >= needed:
         return
     why = (
-        "the default preset works without places beyond the cores, in which short tasks of small jobs start while a "
-        "longer one is shrunk; with sidecar.vcores: N and N + 1 here (install --with sharing) it has them"
+        "the default preset can start one short container more than this node has cores, by shrinking a longer one; "
+        "without a vcore to spare it does without"
     )
-    found = f"{VCORES}={vcores}, sidecar.vcores is {'not set' if base is None else f'{base:g}'}"
-    needed = int((vcores if base is None else base) + extra)
-    yield must_be(site, "front-places", VCORES, str(needed), why, found=found, wanted=f"{needed}, or as it is")
+    own = settings.sidecar.vcores
+    yield _Need("front-places", needed, f"sidecar.vcores is {'not set' if own is None else own}", why)
+
+
+def _base(site: Site, facts: Facts, vcores: int) -> int | None:
+    """Return N as the sidecar will have it; None where only the node itself can tell."""
+    machine, own = facts.machine, facts.settings.sidecar.vcores
+    if own is None and machine is not None and machine.is_node and machine.cores:
+        return min(vcores, machine.cores)
+    return own
+
+
+def _own(site: Site) -> int | None:
+    """Return the vcores that the admin's own text gives a NodeManager, below what `quicksilver install` added."""
+    return own_vcores(bare_conf(site.conf.directory)) if site.from_files else None
 
 
 def _executor(site: Site) -> Iterator[Finding]:
@@ -208,13 +263,22 @@ def _executor(site: Site) -> Iterator[Finding]:
     if site.flag(_ELASTIC):
         why = "the bound follows the advertised memory, beyond the machine's own, and no longer protects its daemons"
         yield must_be(site, "nm-elastic-memory", _ELASTIC, "false", why)
+    executor = site.text("yarn.nodemanager.container-executor.class")
+    if "docker" in site.conf.names(_RUNTIMES) and executor.endswith("LinuxContainerExecutor"):
+        why = "shrinking Docker's containers was tried with Docker itself, not as LinuxContainerExecutor runs them"
+        remedy = Remedy("try it on one node first: `quicksilver node show` has what the sidecar cannot resize")
+        place, found = site.place(_RUNTIMES), f"{_RUNTIMES}={site.text(_RUNTIMES)}"
+        yield finding("docker-runtime", place, found, "as you like", why, remedy, name=_RUNTIMES)
 
 
 def _surroundings(site: Site, settings: Settings) -> Iterator[Finding]:
-    for name in (_AMRM, _DISTRIBUTED):
+    for name in (_FEDERATION, _AMRM, _DISTRIBUTED):
         if site.flag(name):
-            why = "application masters of this node talk to the NodeManager in place of the scheduler: they pass unread"
-            yield must_be(site, "federation", name, "false", why)
+            why = (
+                "application masters of this node talk to the NodeManager or to another ResourceManager in place of "
+                "the proxy: nothing becomes queueable"
+            )
+            yield must_be(site, "federation", name, "false", why, wanted=f"{name}=false, or no quicksilver here")
     if not site.flag(_RECOVERY):
         why = "as in YARN without quicksilver; held starts are asked for again in both cases"
         remedy = Remedy("leave it, or turn NodeManager recovery on (yarn.nodemanager.recovery.dir)")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
-from policies.config.policy_set import Policies
-from policies.config.presets import DEFAULT, PRESETS
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
-from quicksilver.doctor.finding import finding, must_be
-from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
+from quicksilver.doctor.finding import finding, must_be, said
+from quicksilver.doctor.model import (
+    CALCULATOR,
+    SCHEDULER_CLASS,
+    Facts,
+    Finding,
+    Remedy,
+    Settings,
+    Severity,
+    Site,
+)
+from quicksilver.doctor.node_size import every, shrinks
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _O: Final = "yarn.resourcemanager.opportunistic-container-allocation"
 _COMPARATOR: Final = "yarn.resourcemanager.nm-container-queuing.load-comparator"
 _RATE: Final = "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat"
-CALCULATOR: Final = "yarn.scheduler.capacity.resource-calculator"
 DOMINANT: Final = "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
 _AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
 _EXPIRY: Final = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
@@ -96,46 +103,25 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
         yield finding("proxy-upstream", facts.settings.place, found, f"proxy.upstream: {own}", why, remedy)
 
 
-def _every(policies: Policies | None) -> tuple[Policies, ...]:
-    return (policies, *policies.alternatives.values()) if policies else ()
-
-
 def promotes(settings: Settings) -> bool:
     """Return whether any of the policies makes queueable containers guaranteed."""
-    return any(each.section.promote.policy != "none" for each in _every(settings.policies))
-
-
-def shrinks(settings: Settings) -> float | None:
-    """Return how many vcores beyond a node's own are started where containers share them, None where they do not.
-
-    A preset's own shrinking does not count: without what it needs it does without.
-    """
-    return _extra(each for each in _every(settings.policies) if not _by_preset(each))
-
-
-def shrinks_by_preset(settings: Settings) -> float | None:
-    """Return the same where the default preset alone has containers share cores."""
-    return _extra(each for each in _every(settings.policies) if _by_preset(each))
-
-
-def _extra(policies: Iterable[Policies]) -> float | None:
-    found = [shrinking.extra for each in policies if (shrinking := each.node.shrinking()) is not None]
-    return max(found, default=None)
-
-
-def _by_preset(policies: Policies) -> bool:
-    """Return whether the policies preempt as the default preset does, without a word of the admin."""
-    section = policies.section
-    return section.preset == DEFAULT and section.preempt.model_dump() == PRESETS[DEFAULT].section["preempt"]
+    return any(each.section.promote.policy != "none" for each in every(settings.policies))
 
 
 def _policies(site: Site, settings: Settings) -> Iterator[Finding]:
     if promotes(settings) and not site.flag(_AUTO_UPDATE):
         why = "a promoted container stays OPPORTUNISTIC at its NodeManager: application masters do not update it there"
         yield must_be(site, "auto-update-off", _AUTO_UPDATE, "true", why)
-    if shrinks(settings) is not None and not site.text(CALCULATOR).endswith("DominantResourceCalculator"):
-        why = "by memory alone the ResourceManager plans any number of guaranteed containers on a node's cores"
+    if shrinks(settings) is None or site.counts_vcores:
+        return
+    why = "by memory alone the ResourceManager plans any number of guaranteed containers on a node's cores"
+    if site.scheduler == "capacity":
         yield must_be(site, "resource-calculator", CALCULATOR, DOMINANT, why, file=_CAPACITY_FILE)
+        return
+    remedy = Remedy("choose the Capacity Scheduler with DominantResourceCalculator, or the Fair Scheduler")
+    place, found = site.place(SCHEDULER_CLASS), said(site, SCHEDULER_CLASS)
+    wanted = "a scheduler that counts vcores"
+    yield finding("resource-calculator", place, found, wanted, why, remedy, name=SCHEDULER_CLASS)
 
 
 def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
@@ -146,8 +132,10 @@ def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
         "queueable containers are killed first, as the newest, and counted as freed though no guaranteed room "
         "comes of it (FifoCandidatesSelector, FSPreemptionThread)"
     )
-    if site.flag("yarn.scheduler.fair.preemption"):
+    if site.scheduler == "fair" and site.flag("yarn.scheduler.fair.preemption"):
         yield must_be(site, "rm-preemption", "yarn.scheduler.fair.preemption", "false", why)
+    if site.scheduler != "capacity":
+        return
     policies = site.text(f"{_MONITOR}.policies", _PREEMPTION)
     if not site.flag(f"{_MONITOR}.enable") or _PREEMPTION not in policies:
         return
@@ -211,7 +199,14 @@ def _surroundings(site: Site) -> Iterator[Finding]:
         why = "where AMRMProxy or a router stands between, asks pass unread and nothing becomes queueable"
         remedy = Remedy("leave it where these applications need no queueable containers")
         name = "yarn.federation.enabled"
-        yield finding("federation", site.place(name), f"{name}=true", "no federation", why, remedy, name=name)
+        severity, found = Severity.WARNING, f"{name}=true"
+        place = site.place(name)
+        yield finding("federation", place, found, "no federation", why, remedy, name=name, severity=severity)
+    if site.scheduler == "other":
+        why = "only of the Capacity, Fair and FIFO Schedulers it is known how they plan and preempt"
+        place, found = site.place(SCHEDULER_CLASS), said(site, SCHEDULER_CLASS)
+        remedy = Remedy("compare its preemption and its counting of vcores with docs/preemption.md")
+        yield finding("scheduler-unknown", place, found, "a known scheduler", why, remedy, name=SCHEDULER_CLASS)
     if site.flag("yarn.node-labels.enabled"):
         name = "yarn.node-labels.enabled"
         why = "the proxy applies them itself, as the ResourceManager's REST reports them"

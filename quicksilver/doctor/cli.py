@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from quicksilver.common.errors import SettingsError
+from quicksilver.doctor.by_install import by_install
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.model import Facts, Severity
@@ -30,6 +31,7 @@ _DIR: Final = click.Path(path_type=Path)
 @click.option("--offline", is_flag=True, help="Read files only, call no daemon.")
 @click.option("--node", is_flag=True, help="Check this node too: its --conf-dir is the NodeManager's.")
 @click.option("--strict", is_flag=True, help="Exit code 1 for warnings too.")
+@click.option("--verbose", "-v", is_flag=True, help="Print also what `quicksilver install` would mend.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(
     conf_dir: Path | None,
@@ -40,6 +42,7 @@ def doctor(
     offline: bool,
     node: bool,
     strict: bool,
+    verbose: bool,
     as_json: bool,
 ) -> None:
     """Find what would break quicksilver in this cluster; print what to do about it.
@@ -53,8 +56,9 @@ def doctor(
         click.echo(f"quicksilver: error: {error}", err=True)
         raise click.exceptions.Exit(NOT_LOOKED) from None
     findings = diagnose(facts)
-    data = as_data(findings, facts.unchecked)
-    click.echo(json.dumps(data, indent=2) if as_json else report(findings, facts.unchecked))
+    mended = by_install(facts, findings, diagnose)
+    data = as_data(findings, facts.unchecked, mended)
+    click.echo(json.dumps(data, indent=2) if as_json else report(findings, facts.unchecked, mended, verbose=verbose))
     least = Severity.WARNING if strict else Severity.ERROR
     if any(found.severity >= least for found in findings):
         raise click.exceptions.Exit(FOUND)

@@ -23,7 +23,8 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "am-liveness": (WARNING, "application masters are declared dead before they could reconnect"),
     "token-expiry": (ERROR, "container tokens expire before a start could wait"),
     "ha-incomplete": (ERROR, "one of several ResourceManagers has no address of its own"),
-    "federation": (WARNING, "applications bypass the proxy: federation, AMRMProxy or distributed scheduling"),
+    "scheduler-unknown": (NOTE, "the ResourceManager runs a scheduler of which nothing is known"),
+    "federation": (ERROR, "applications bypass the proxy: federation, AMRMProxy or distributed scheduling"),
     "labels": (NOTE, "node labels are on, which YARN does not apply to queueable containers"),
     # The NodeManagers
     "nm-queue-length": (ERROR, "the NodeManager kills every OPPORTUNISTIC container on arrival"),
@@ -41,6 +42,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "nm-size-unknown": (NOTE, "the NodeManager detects its size by itself"),
     "nm-strict-usage": (ERROR, "the NodeManager's strict quotas shrink every container"),
     "nm-elastic-memory": (ERROR, "elastic memory control bounds by an advertised size"),
+    "docker-runtime": (NOTE, "containers may be Docker's under LinuxContainerExecutor, which was not tried"),
     "nm-recovery": (NOTE, "a restart of a NodeManager kills its containers"),
     "nm-tracker": (ERROR, "the NodeManager registers at a relay that is not in the settings"),
     # Clients and application masters
@@ -49,6 +51,9 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "task-timeout": (WARNING, "tasks time out soon after a start that was held"),
     "hold-limit": (ERROR, "starts are held longer than the framework's own timeout allows"),
     "rpc-protection": (ERROR, "Hadoop RPC is signed or encrypted: quicksilver relays it unread"),
+    "kerberos-login": (ERROR, "YARN's web servers want Kerberos, and proxy or sidecar has no login"),
+    "kerberos-nm-web": (ERROR, "behind the sidecar the NodeManager's web server looks for a key that no keytab has"),
+    "kerberos-acl": (WARNING, "the proxy may not see the applications of others"),
     "misspelt": (WARNING, "Hadoop knows no such property, but one with a similar name"),
     "site-file": (WARNING, "Hadoop passes over a part of a site file in silence"),
     # quicksilver.yaml

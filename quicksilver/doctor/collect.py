@@ -13,12 +13,12 @@ from pydantic import BaseModel
 
 from policies.config.description import notes
 from policies.config.unintended import unintended
-from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings, read_settings
 from quicksilver.doctor.model import CLIENT, NM, RM, Facts, Role, Settings, Site, Unchecked
+from quicksilver.doctor.node_size import node_name
 from quicksilver.doctor.queue_names import STORE, kept_elsewhere
 from quicksilver.doctor.spelling import known_names
 from rm_proxy.config import ProxySettings
@@ -46,7 +46,7 @@ def read_files(where: Where) -> Facts:
 
     Raises SettingsError when a directory that was named has no site files, or one of them is no XML.
     """
-    settings = _settings(where.config)
+    settings = read_quicksilver_yaml(where.config)
     conf_dir = where.conf_dir or _named_dir(where.config)
     client = _site(CLIENT, load_hadoop_conf(conf_dir), "clients")
     named = settings.proxy.rm_conf_dir
@@ -88,7 +88,8 @@ def _named_dir(config: Path | None) -> Path | None:
         return None  # reported as a finding
 
 
-def _settings(config: Path | None) -> Settings:
+def read_quicksilver_yaml(config: Path | None) -> Settings:
+    """Return quicksilver.yaml, the given one or that of all commands; with its mistakes where it has some."""
     models: dict[str, type[BaseModel]] = {
         "proxy": ProxySettings,
         "sidecar": SidecarSettings,
@@ -117,10 +118,10 @@ def _settings(config: Path | None) -> Settings:
 
 def scheduler_site(directory: Path) -> Site:
     """Return the ResourceManager's configuration with the files of its scheduler, whichever its id is."""
-    return _site(RM, _with_scheduler(load_hadoop_conf(directory, resourcemanager=True)), "ResourceManager")
+    return _site(RM, with_scheduler(load_hadoop_conf(directory, resourcemanager=True)), "ResourceManager")
 
 
-def _with_scheduler(conf: HadoopConf) -> HadoopConf:
+def with_scheduler(conf: HadoopConf) -> HadoopConf:
     """Return a configuration with the scheduler's properties, which are in files of their own."""
     for name in SCHEDULER_FILES:
         conf = conf.with_file(conf.directory / name)
@@ -129,7 +130,7 @@ def _with_scheduler(conf: HadoopConf) -> HadoopConf:
 
 def _rms(directory: Path) -> tuple[Site, ...]:
     """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
-    conf = _with_scheduler(load_hadoop_conf(directory, resourcemanager=True))
+    conf = with_scheduler(load_hadoop_conf(directory, resourcemanager=True))
     if not conf.ha:
         return (_site(RM, conf, "ResourceManager"),)
     own = conf.rm_id()
@@ -140,16 +141,7 @@ def _rms(directory: Path) -> tuple[Site, ...]:
 def _nm(directory: Path) -> Site:
     """Return a NodeManager's configuration; its host is the one under which it would register, or this machine."""
     conf = load_hadoop_conf(directory)
-    host = ""
-    for name in ("yarn.nodemanager.address", "yarn.nodemanager.hostname", "yarn.nodemanager.webapp.address"):
-        try:
-            found = conf.address(name).host if name.endswith("address") else conf.text(name) or ""
-        except SettingsError:
-            continue
-        if found not in ("", "0.0.0.0", "::"):
-            host = found
-            break
-    return _site(NM, conf, host or socket.getfqdn())
+    return _site(NM, conf, node_name(conf) or socket.getfqdn())
 
 
 def _site(role: Role, conf: HadoopConf, host: str) -> Site:

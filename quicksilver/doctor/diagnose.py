@@ -7,6 +7,7 @@ from typing import Final
 
 from quicksilver.doctor import (
     checks_client,
+    checks_kerberos,
     checks_live,
     checks_machine,
     checks_nm,
@@ -20,6 +21,7 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
     checks_rm.check,
     checks_nm.check,
     checks_client.check,
+    checks_kerberos.check,
     checks_live.check,
     checks_machine.check,
 )

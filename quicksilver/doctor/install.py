@@ -18,7 +18,9 @@ from quicksilver.common.hadoop import yarn_env
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property, read_properties
 from quicksilver.doctor import shell_block
-from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role
+from quicksilver.doctor.collect import with_scheduler
+from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role, Settings, Site
+from quicksilver.doctor.node_size import ANY, VCORES, believed, beyond, needed_by_memory, needed_vcores, node_name
 from quicksilver.doctor.site_edit import EMPTY, Layout, insert, layout, newline, property_xml
 
 BEGIN: Final = "quicksilver install: begin"
@@ -26,20 +28,19 @@ END: Final = "quicksilver install: end"
 _NEW: Final = "(new file)"
 _ROLE: Final = re.compile(rf"role ({RM}|{NM}|{CLIENT})(?: with (\w+(?: and \w+)*))?")
 EXTRAS: Final = ("sharing", "tracker", "nftables")
-SITE_NAMES: Final = (YARN_SITE, "capacity-scheduler.xml")
+_CAPACITY_FILE: Final = "capacity-scheduler.xml"
+SITE_NAMES: Final = (YARN_SITE, _CAPACITY_FILE)
 """Site files that are ever written to; besides, yarn-env.sh."""
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SCHEDULER_PORT: Final = "quicksilver.resourcemanager.scheduler.port"
 _RM_HOST: Final = "yarn.resourcemanager.hostname"
 _NM_HOST: Final = "yarn.nodemanager.hostname"
 _TRACKER: Final = "yarn.resourcemanager.resource-tracker.address"
-_VCORES: Final = "yarn.nodemanager.resource.cpu-vcores"
 _OWN_PORTS: Final = {
     "yarn.nodemanager.address": "quicksilver.nodemanager.port",
     "yarn.nodemanager.webapp.address": "quicksilver.nodemanager.webapp.port",
     "yarn.nodemanager.localizer.address": "quicksilver.nodemanager.localizer.port",
 }
-_ANY: Final = ("", "0.0.0.0", "::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,23 +98,29 @@ def installed(directory: Path) -> Wanted:
     begin = next((c.text for c in found.comments if c.text.startswith(BEGIN)), "")
     first = begin.partition(";")[0]
     roles = {role: tuple(extras.split(" and ")) if extras else () for role, extras in _ROLE.findall(first)}
-    named = found.effective().get(_NM_HOST) if _NM_HOST in _inside(found) else None
+    named = found.effective().get(_NM_HOST) if _NM_HOST in inside(found) else None
     host = named.value if named and "${" not in named.value else ""
     return Wanted({role: roles[role] for role in (RM, NM, CLIENT) if role in roles}, host, first.endswith("shared"))
 
 
-def install(directory: Path, wanted: Wanted, overlays: Path) -> list[Change]:
+def install(directory: Path, wanted: Wanted, overlays: Path, settings: Settings | None = None) -> list[Change]:
     """Return what installing changes in a configuration directory; an older installation is replaced.
 
-    overlays: hadoop-conf/. Raises SettingsError naming the file and the property that prevent it.
+    overlays: hadoop-conf/; settings: quicksilver.yaml, by which a node gets vcores for containers that share cores.
+    Raises SettingsError naming the file and the property that prevent it.
     """
     bare = uninstall(directory)
     conf = _before(directory, bare)
+    scheduler = Site(RM, "", with_scheduler(conf)).scheduler
     files: dict[str, dict[str, str]] = {}
     for role, extras in wanted.roles.items():
         for name, properties in _overlay(overlays, role, extras, ha=conf.ha).items():
+            if name == _CAPACITY_FILE and scheduler != "capacity":
+                continue
             own = _fitted(properties, role, conf, wanted) if name == YARN_SITE else properties
             files[name] = files.get(name, {}) | own
+    if NM in wanted.roles and settings is not None:
+        files[YARN_SITE] |= _sized(conf, wanted, settings)
     options: dict[str, str] = {}
     if wanted.moves_by_option:
         options = {_SCHEDULER_PORT: files[YARN_SITE][_SCHEDULER_PORT]}
@@ -176,12 +183,33 @@ def _overlay(overlays: Path, role: Role, extras: Sequence[str], *, ha: bool) -> 
     return found
 
 
+def bare_conf(directory: Path) -> HadoopConf:
+    """Return a configuration directory as its admin wrote it: without what was installed."""
+    return _before(directory, uninstall(directory))
+
+
+def _sized(conf: HadoopConf, wanted: Wanted, settings: Settings) -> dict[str, str]:
+    """Return the vcores that a NodeManager has to believe in; {} where its own are enough, or it detects them.
+
+    What the ResourceManager plans by memory alone counts only where this is its directory, too: on a node
+    capacity-scheduler.xml may be the one that came with Hadoop.
+    """
+    size, extra = believed(Site(NM, "", conf)), beyond(settings)
+    if size is None:
+        return {}
+    vcores, memory_mb = size
+    needed = 0 if extra is None else needed_vcores(settings.sidecar.vcores or vcores, extra, settings)
+    if RM in wanted.roles and "sharing" not in wanted.roles[RM]:
+        needed = max(needed, needed_by_memory(Site(RM, "", with_scheduler(conf)), memory_mb))
+    return {VCORES: str(needed)} if needed > vcores else {}
+
+
 def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
     """Return the configuration without what was installed: of the admin's own properties each counts as it did."""
     conf = load_hadoop_conf(directory)
     own = dict(conf.properties)
     for change in bare:
-        ours = _inside(layout(change.before or b"", change.file)) if change.file.suffix == ".xml" else set()
+        ours = inside(layout(change.before or b"", change.file)) if change.file.suffix == ".xml" else set()
         for name in ours:
             own.pop(name, None)
         if change.after is not None and change.file.suffix == ".xml":
@@ -190,7 +218,7 @@ def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
     return replace(conf, properties=own)
 
 
-def _inside(found: Layout) -> set[str]:
+def inside(found: Layout) -> set[str]:
     """Return the names in the block."""
     begin = next((c.start for c in found.comments if c.text.startswith(BEGIN)), None)
     end = next((c.start for c in found.comments if c.text.startswith(END)), None)
@@ -210,16 +238,15 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, wanted:
         fixed = _fixed_port(conf, address)
         if fixed and port in own:
             own[port] = str(fixed)  # what others know already stays
-    if (conf.text(_NM_HOST) or "") in _ANY:
-        if not wanted.host and not wanted.names_node:
+    if (conf.text(_NM_HOST) or "") in ANY:
+        host = f"${{env.{yarn_env.NODE}:-0.0.0.0}}" if wanted.names_node else wanted.host or node_name(conf)
+        if not host:
             raise SettingsError(
                 "names no host, and others must reach the node by it",
                 place=conf.place(_NM_HOST),
                 remedy="set it to the node's own name, or give --host; --shared if all hosts have the same file",
             )
-        own = {_NM_HOST: wanted.host or f"${{env.{yarn_env.NODE}:-0.0.0.0}}"} | own
-    if _VCORES in own and int(conf.text(_VCORES) or "0") >= int(own[_VCORES]):
-        del own[_VCORES]  # the overlay's number is an example
+        own = {_NM_HOST: host} | own
     if _TRACKER in own and conf.ha:
         raise SettingsError(
             "there are several ResourceManagers",
@@ -265,13 +292,13 @@ def _moved(own: dict[str, str], conf: HadoopConf) -> dict[str, str]:
 def _host(conf: HadoopConf, rm_id: str | None) -> str:
     """Return a ResourceManager's host: the host name's property, otherwise the host of its scheduler."""
     name = f"{_RM_HOST}.{rm_id}" if rm_id else _RM_HOST
-    if (conf.text(name) or "") not in _ANY:
+    if (conf.text(name) or "") not in ANY:
         return f"${{{name}}}"
     try:
         address = conf.rm_address(_SCHEDULER, rm_id)
     except SettingsError:
         address = Address("", 0)
-    if address.host in _ANY:
+    if address.host in ANY:
         raise SettingsError(f"{name} names no host", place=str(conf.directory / YARN_SITE), remedy="set it")
     return address.host
 

@@ -17,12 +17,15 @@ from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.process.whole_file import write_whole
 from quicksilver.common.settings.settings_file import load_settings
+from quicksilver.doctor.collect import read_quicksilver_yaml
 from quicksilver.doctor.finding import RESTARTS
-from quicksilver.doctor.install import EXTRAS, Change, install, merged, uninstall
+from quicksilver.doctor.install import EXTRAS, Change, bare_conf, install, merged, uninstall
 from quicksilver.doctor.install_text import FORMATS, as_text
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
+from quicksilver.doctor.node_size import own_vcores
 
 _ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
+_BACKUP: Final = ".before-quicksilver-"
 Command = Callable[..., None]
 
 
@@ -47,6 +50,7 @@ def _options(command: Command) -> Command:
 @click.option("--role", "roles", type=click.Choice(list(_ROLES)), required=True, multiple=True, help="Who reads it.")
 @click.option("--with", "extras", type=click.Choice(EXTRAS), multiple=True, help="Also that part of hadoop-conf/.")
 @click.option("--host", default="", help="The node's own name, where its files name none.")
+@click.option("--config", type=click.Path(path_type=Path), help="quicksilver.yaml: how many vcores a node needs.")
 @click.option("--shared", is_flag=True, help="All hosts get a copy of these files; yarn-env.sh says what differs.")
 @click.option(
     "--format",
@@ -63,6 +67,7 @@ def install_command(
     roles: tuple[str, ...],
     extras: tuple[str, ...],
     host: str,
+    config: Path | None,
     shared: bool,
     form: str | None,
 ) -> None:
@@ -75,9 +80,10 @@ def install_command(
         raise click.UsageError("--host names one node, --shared is for files of all: give one of them")
     directory = _directory(conf_dir)
     chosen = [_ROLES[role] for role in roles]
+    settings = read_quicksilver_yaml(config)
 
     def changes(folder: Path) -> list[Change]:
-        return install(folder, merged(folder, chosen, extras, host, shared), overlay_root())
+        return install(folder, merged(folder, chosen, extras, host, shared), overlay_root(), settings)
 
     if form is not None:
         if dry_run or out or in_place:
@@ -91,7 +97,10 @@ def install_command(
             f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles", err=as_json
         )
     restarts = dict.fromkeys(RESTARTS[role] for role in wanted.roles)
-    _carry_out(changes, directory, dry_run, out, in_place, as_json, f"restart: {', '.join(restarts)}")
+    after = f"restart: {', '.join(restarts)}"
+    if NM in wanted.roles and settings.sidecar.vcores is None and (vcores := own_vcores(bare_conf(directory))):
+        after = f"quicksilver.yaml of the node: sidecar: {{vcores: {vcores}}}; {after}"
+    _carry_out(changes, directory, dry_run, out, in_place, as_json, after)
 
 
 def _directory(given: Path | None) -> Path:
@@ -104,7 +113,11 @@ def _directory(given: Path | None) -> Path:
 def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in_place: bool, as_json: bool) -> None:
     """Take out what `quicksilver install` put into site files: they are as they were before, down to the byte."""
     after = "restart the daemons that read them; stop proxy and sidecars when no application runs with queueables"
-    _carry_out(uninstall, _directory(conf_dir), dry_run, out, in_place, as_json, after)
+    directory = _directory(conf_dir)
+    _carry_out(uninstall, directory, dry_run, out, in_place, as_json, after)
+    kept = sorted(str(file) for file in directory.glob(f"*{_BACKUP}*")) if not out else []
+    if kept and not as_json:
+        click.echo(f"copies of `install` and `uninstall`, which may be removed: {' '.join(kept)}")
 
 
 def _carry_out(
@@ -164,7 +177,7 @@ def _backup(change: Change) -> str | None:
     """Back the file up beside it; return the path of the copy, None for a new file."""
     if change.before is None:
         return None
-    kept = change.file.with_name(f"{change.file.name}.before-quicksilver-{time.strftime('%Y%m%d%H%M%S')}")
+    kept = change.file.with_name(f"{change.file.name}{_BACKUP}{time.strftime('%Y%m%d%H%M%S')}")
     shutil.copy2(change.file, kept)
     return str(kept)
 

@@ -19,9 +19,9 @@ from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.checks_client import public_scheduler
 from quicksilver.doctor.checks_nm import is_loopback
-from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
+from quicksilver.doctor.node_size import shrinks
 from sidecar.resizer.probe import choose
 from sidecar.service.journal_file import default_state_dir
 

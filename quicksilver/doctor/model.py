@@ -24,6 +24,14 @@ NM: Final[Role] = "nodemanager"
 CLIENT: Final[Role] = "client"
 YARN_SITE: Final = "yarn-site.xml"
 SETTINGS: Final = "quicksilver.yaml"
+Scheduler = Literal["capacity", "fair", "fifo", "other"]
+SCHEDULER_CLASS: Final = "yarn.resourcemanager.scheduler.class"
+CALCULATOR: Final = "yarn.scheduler.capacity.resource-calculator"
+_SCHEDULERS: Final[dict[str, Scheduler]] = {
+    "CapacityScheduler": "capacity",
+    "FairScheduler": "fair",
+    "FifoScheduler": "fifo",
+}
 
 
 class Severity(IntEnum):
@@ -145,6 +153,22 @@ class Site:
     def from_files(self) -> bool:
         """Whether `conf` is from files."""
         return not self.url
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """Which scheduler runs in a ResourceManager: whoever judges a property of one asks this first."""
+        name = self.text(SCHEDULER_CLASS, "CapacityScheduler")
+        return next((kind for end, kind in _SCHEDULERS.items() if name.endswith(end)), "other")
+
+    @property
+    def counts_vcores(self) -> bool:
+        """Whether the ResourceManager's scheduler plans with vcores, and not by memory alone.
+
+        The Fair Scheduler does under every queue policy (FSAppAttempt.assignContainer tests all resources), the
+        FifoScheduler never (FifoScheduler.assignContainer); of an unknown one it is taken for granted.
+        """
+        kind = self.scheduler
+        return kind != "fifo" and (kind != "capacity" or self.text(CALCULATOR).endswith("DominantResourceCalculator"))
 
     def text(self, name: str, default: str = "") -> str:
         """Return a value, `default` where none is set."""

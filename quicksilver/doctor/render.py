@@ -6,19 +6,39 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
+from quicksilver.doctor.by_install import ByInstall
 from quicksilver.doctor.model import Finding, Place, Severity, Unchecked
 
+_NOTHING: Final = ByInstall()
 _PLACES: Final = 3
 _INDENT: Final = " " * 9
 
 
-def report(findings: Sequence[Finding], unchecked: Sequence[Unchecked], *, notes: bool = True) -> str:
-    """Return all as text: errors first, then what was not checked, then one line that sums up."""
-    shown = [found for found in findings if notes or found.severity is not Severity.NOTE]
-    blocks = [_block(found) for found in shown]
+def report(
+    findings: Sequence[Finding],
+    unchecked: Sequence[Unchecked],
+    mended: ByInstall = _NOTHING,
+    *,
+    verbose: bool = False,
+) -> str:
+    """Return all as text: errors first, then what was not checked, then one line that sums up.
+
+    mended: what `quicksilver install` sets is one line on top, unless `verbose`.
+    """
+    blocks = [_set_by_install(findings, mended, verbose)] if mended.findings else []
+    blocks += [_block(found) for found in findings if verbose or found not in mended.findings]
     if unchecked:
         blocks.append("\n".join(["not checked", *(f"  {item}" for item in unchecked)]))
     return "\n\n".join([*blocks, summary(findings, unchecked)])
+
+
+def _set_by_install(findings: Sequence[Finding], mended: ByInstall, verbose: bool) -> str:
+    """Return the line that says how many findings are only that nothing is installed yet."""
+    all_of, of = Counter(one.severity for one in findings), Counter(one.severity for one in mended.findings)
+    parts = [f"{of[each]} of {_many(all_of[each], each.name.lower())}" for each in reversed(Severity) if of[each]]
+    commands = " and ".join(f"`{command}`" for command in mended.commands)
+    codes = ", ".join(dict.fromkeys(one.code for one in mended.findings))
+    return f"{', '.join(parts)}: {commands} sets {codes}" + ("" if verbose else " (-v: details)")
 
 
 def _block(found: Finding) -> str:
@@ -56,12 +76,15 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def as_data(findings: Sequence[Finding], unchecked: Sequence[Unchecked]) -> dict[str, Any]:
+def as_data(
+    findings: Sequence[Finding], unchecked: Sequence[Unchecked], mended: ByInstall = _NOTHING
+) -> dict[str, Any]:
     """Return all for --json; keys are only ever added."""
     counts = Counter(found.severity.name.lower() for found in findings)
     return {
         "format": 1,
-        "findings": [found.data() for found in findings],
+        "findings": [{**found.data(), "set_by_install": found in mended.findings} for found in findings],
+        "install": list(mended.commands),
         "not_checked": [{"what": item.what, "why": item.why, "remedy": item.remedy} for item in unchecked],
         "counts": {severity.name.lower(): counts[severity.name.lower()] for severity in Severity},
         "summary": summary(findings, unchecked),

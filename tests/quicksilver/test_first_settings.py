@@ -156,4 +156,4 @@ def test_init_with_high_availability_wants_to_know_which(tmp_path: Path) -> None
     options = ("--conf-dir", conf, "--yes", "--role", "resourcemanager", "--out", out)
     assert "say which one is meant with --rm-id" in call("init", *options).stderr
     assert call("init", *options, "--rm-id", "rm2").exit_code == 0
-    assert "  upstream: rm2.example:18030 " in out.read_text() and "  rm_id: rm2\n" in out.read_text()
+    assert "  upstream: rm2.example:18030 " in out.read_text() and '  rm_id: "rm2"\n' in out.read_text()

@@ -34,9 +34,12 @@ def lines(rm_options: Mapping[str, str], *, node: bool) -> Sequence[str]:
 
 def rm_properties(directory: Path) -> dict[str, str]:
     """Return quicksilver's system properties of a ResourceManager that is started with this directory."""
-    return {
-        name: value for options in _RM_OPTIONS.findall(_text(directory)) for name, value in _OPTION.findall(options)
-    }
+    return rm_options(_text(directory))
+
+
+def rm_options(text: str) -> dict[str, str]:
+    """Return the same for the text of yarn-env.sh."""
+    return {name: value for options in _RM_OPTIONS.findall(text) for name, value in _OPTION.findall(options)}
 
 
 def with_node(directory: Path, env: Mapping[str, str]) -> dict[str, str]:

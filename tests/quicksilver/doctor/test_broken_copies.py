@@ -20,6 +20,7 @@ _RM = "yarn.resourcemanager"
 _NM = "yarn.nodemanager"
 _O = f"{_RM}.opportunistic-container-allocation"
 _DOMINANT = "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+_FAIR = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler"
 _MONITOR = {f"{_RM}.scheduler.monitor.enable": "true"}
 PROMOTE = ALL_Q.replace("policies: {", "policies: {promote: {policy: when_room}, ")
 BATCH = ALL_Q.replace("'*'", "[batch]")
@@ -62,7 +63,7 @@ BROKEN = [
     ),
     Broken("rm-preemption", "rm", _MONITOR, "yarn.scheduler.capacity.root.disable_preemption"),
     Broken("rm-preemption", "rm", _MONITOR, "yarn.scheduler.capacity.root.batch.disable_preemption", settings=BATCH),
-    Broken("rm-preemption", "rm", {"yarn.scheduler.fair.preemption": "true"}),
+    Broken("rm-preemption", "rm", {"yarn.scheduler.fair.preemption": "true", f"{_RM}.scheduler.class": _FAIR}),
     Broken(
         "rm-work-preserving",
         "rm",
@@ -157,7 +158,7 @@ def test_exit_codes_and_the_last_line(tmp_path: Path) -> None:
     assert copy.run().exit_code == 0
     assert copy.run("--strict").exit_code == 1
     copy.change("nm", "yarn-site.xml", {}, f"{_NM}.bind-host")
-    done = copy.run()
+    done = copy.run("-v")
     assert done.exit_code == 1
     assert "error nm-bind-host: yarn.nodemanager.bind-host is not set" in done.stdout
     assert f"<name>{_NM}.bind-host</name>" in done.stdout

@@ -76,6 +76,8 @@ def edit_command(params: dict[str, Any]) -> list[str]:
         return [params["program"], "uninstall", *where]
     words = [word for role in params["roles"] for word in ("--role", role)]
     words += [word for extra in params["extras"] for word in ("--with", extra)]
+    if params["settings"] and Path(params["settings"]).exists():
+        words += ["--config", params["settings"]]
     if "nodemanager" in params["roles"] and params["host"]:
         words += ["--host", params["host"]]
     return [params["program"], "install", *where, *words]
