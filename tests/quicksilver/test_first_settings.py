@@ -157,3 +157,12 @@ def test_init_with_high_availability_wants_to_know_which(tmp_path: Path) -> None
     assert "say which one is meant with --rm-id" in call("init", *options).stderr
     assert call("init", *options, "--rm-id", "rm2").exit_code == 0
     assert "  upstream: rm2.example:18030 " in out.read_text() and '  rm_id: "rm2"\n' in out.read_text()
+
+
+def test_where_a_sidecar_listens_is_judged_by_the_files_of_a_node_alone(conf: Path, tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(f"hadoop_conf_dir: {conf}\nsidecar: {{vcores: 2}}\npolicies: {{}}\n")
+    assert check_settings(file, SECTIONS).warnings == []  # clients' files: the sidecar has its own
+    site(conf, yarn_site={"yarn.resourcemanager.hostname": "rmhost", "yarn.nodemanager.address": "node1.example:8041"})
+    (warning,) = check_settings(file, SECTIONS).warnings
+    assert "rest_listen is not set, so REST would listen at node1.example:8391 without TLS" in str(warning)

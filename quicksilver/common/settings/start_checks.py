@@ -15,6 +15,7 @@ from quicksilver.common.http.security import REMEDY, stays_here
 
 _DAEMONS: Final = ("proxy", "sidecar")
 _SIDECAR_REST_PORT: Final = 8391
+_OF_A_NODE: Final = ("yarn.nodemanager.address", "yarn.nodemanager.hostname")
 _FILES: Final = ("token_file", "tls_cert", "tls_key", "tls_ca")
 
 
@@ -57,6 +58,8 @@ def _sidecar_default(data: Mapping[str, Any]) -> str | None:
     try:
         if not isinstance(listen, str) or section.get("intercept") == "nftables":
             conf = load_hadoop_conf(Path(folder).expanduser() if isinstance(folder, str) else None)
+            if conf.properties.keys().isdisjoint(_OF_A_NODE):
+                return None  # files of clients: the sidecar reads its own
             listen = str(conf.address("yarn.nodemanager.address"))
         return str(Address(parse_address(listen, "").host, _SIDECAR_REST_PORT))
     except SettingsError:
