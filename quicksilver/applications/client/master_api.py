@@ -82,9 +82,7 @@ class MasterApi:
         """End the application in order. status: killed or succeeded."""
         await self._call("POST", "/v1/stop", _Stop(status=status, reason=reason))
 
-    async def _call(
-        self, method: str, path: str, body: BaseModel | None = None, limit_s: float | None = None
-    ) -> bytes:
+    async def _call(self, method: str, path: str, body: BaseModel | None = None, limit_s: float | None = None) -> bytes:
         url, limit_s = f"{self.url}{path}", limit_s or MASTER_CALL_S
         try:
             async with asyncio.timeout(limit_s):

@@ -174,7 +174,7 @@ class _Told(Watcher):
         super().__init__((), 1.0, lambda container_id: None)
         self.watched: set[str] = set()
 
-    def watch(self, container_id: str, app_id: str) -> None:
+    def watch(self, container_id: str, app_id: str, sent_s: float = 0.0) -> None:
         """Watch for a container's end."""
         self.watched.add(container_id)
 
