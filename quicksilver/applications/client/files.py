@@ -62,9 +62,12 @@ def check_sources(application: Application, folder: Path) -> None:
 
 def _local(described: DescribedFile, folder: Path) -> Path:
     path = folder / described.file.source
-    if not path.is_file():
-        why = "is a folder; make an archive of it" if path.is_dir() else "is not there; correct the path"
-        raise ClientError(f"{path} {why}", place=described.place)
+    try:
+        if not path.is_file():
+            why = "is a folder; make an archive of it" if path.is_dir() else "is not there; correct the path"
+            raise ClientError(f"{path} {why}", place=described.place)
+    except OSError as error:
+        raise ClientError(f"{path} cannot be read: {error.strerror}", place=described.place) from error
     return path
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import getpass
 import os
+import re
 import shutil
+import stat
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +22,8 @@ from quicksilver.applications.client.site import Site
 from quicksilver.applications.client.webhdfs import FileStatus, WebHdfs
 
 _OURS: Final = ".quicksilver"
+_WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@$-]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Staging(Protocol):
         """Write a file into a folder, which is made when it is missing."""
 
     def put_once(self, name: str, source: bytes) -> StagedFile:
-        """Write a file that many applications share, unless it is there; its name says what is in it."""
+        """Write a file that many applications of a user share, unless it is there with these bytes."""
 
     def remove(self, folder: str) -> None:
         """Delete a folder of an application with all in it; nothing happens when there is none."""
@@ -55,20 +61,26 @@ class Staging(Protocol):
 
 
 class HdfsStaging:
-    """Folders below `BASE/applications`; the base is `.quicksilver` in the user's home, unless one is named."""
+    """Folders below `ROOT/applications`; the root is `.quicksilver` in the user's home, or `BASE/USER`.
+
+    What containers run is in it, so that it has to belong to the user alone: see `_check_root`.
+    """
 
     def __init__(self, hdfs: WebHdfs, base: str = "") -> None:
-        """base: a path of this file system."""
-        self._hdfs = hdfs
-        self._base = base or f"{hdfs.home()}/{_OURS}"
+        """base: a path of this file system, which several users may share."""
+        home = hdfs.home()
+        self._hdfs, self._base, self._user = hdfs, base, home.rpartition("/")[2]
+        self._root = f"{base}/{checked_user(self._user)}" if base else f"{home}/{_OURS}"
         self._made = ""
+        self._checked = False
 
     def folder_of(self, application_id: str) -> str:
         """Return the URI of the folder of an application; it need not be there."""
-        return f"{self._hdfs.base}{self._base}/applications/{application_id}"
+        return f"{self._hdfs.base}{self._root}/applications/{application_id}"
 
     def put(self, folder: str, name: str, source: Path | bytes) -> StagedFile:
         """Write a file into a folder, which is made when it is missing."""
+        self._check_root()
         path = urlsplit(folder).path
         if folder != self._made:
             self._hdfs.make_folder(path)
@@ -77,15 +89,18 @@ class HdfsStaging:
 
     def put_once(self, name: str, source: bytes) -> StagedFile:
         """Write a file that many applications share, unless it is there; two at once give one."""
-        folder = f"{self._base}/archives"
+        self._check_root()
+        folder = f"{self._root}/archives"
         path, fresh = f"{folder}/{name}", f"{folder}/{name}.{os.getpid()}.{threading.get_ident()}"
-        status = self._hdfs.status(path)
+        status = self._intact(path, source)
         if status is None:
             self._hdfs.make_folder(folder)
             self._hdfs.put(fresh, source)
-            if not self._hdfs.rename(fresh, path):
-                self._hdfs.delete(fresh)
-            status = self._hdfs.status(path)
+            if not self._hdfs.rename(fresh, path) and self._intact(path, source) is None:
+                self._hdfs.delete(path)  # another content, or another user's
+                self._hdfs.rename(fresh, path)
+            self._hdfs.delete(fresh)
+            status = self._intact(path, source)
         if status is None:
             raise ClientError("cannot be written", place=f"{self._hdfs.base}{path}", remedy="submit again")
         return StagedFile.of(f"{self._hdfs.base}{path}", status)
@@ -98,29 +113,59 @@ class HdfsStaging:
         """Close the connections."""
         self._hdfs.close()
 
+    def _intact(self, path: str, source: bytes) -> FileStatus | None:
+        """Return the status of a file that is this user's, and holds these bytes; None for any other."""
+        status = self._hdfs.status(path)
+        if status is None or status.folder or status.size != len(source):
+            return None
+        whose = status.owner == self._user and not status.mode & _WRITABLE
+        return status if whose and self._hdfs.read(path) == source else None
+
+    def _check_root(self) -> None:
+        """Make the root, or check that nobody else can put something into it or in its place. Raises ClientError."""
+        if self._checked:
+            return
+        place = f"{self._hdfs.base}{self._root}"
+        status = self._hdfs.status(self._root)
+        if status is None:
+            self._hdfs.make_folder(self._root)
+            status = self._hdfs.status(self._root)
+        if status is None or not status.folder:
+            raise ClientError("is no folder", place=place, remedy="stage elsewhere: --staging")
+        _check_private(place, status.owner, status.owner == self._user, status.mode)
+        shared = self._hdfs.status(self._base) if self._base else None
+        if shared is not None:
+            _check_sticky(f"{self._hdfs.base}{self._base}", shared.mode, f"hdfs dfs -chmod 1777 {self._base}")
+        self._checked = True
+
 
 class FolderStaging:
-    """Folders of the local file system, which all nodes have to see at the same path."""
+    """Folders of the local file system, which all nodes have to see at the same path: `BASE/USER/applications`."""
 
-    def __init__(self, base: Path) -> None:
-        """base: an absolute path."""
-        self._base = base
+    def __init__(self, base: Path, user: str) -> None:
+        """base: an absolute path, which several users may share."""
+        self._base, self._root = base, base / checked_user(user)
+        self._checked = False
 
     def folder_of(self, application_id: str) -> str:
         """Return the URI of the folder of an application; it need not be there."""
-        return f"file://{self._base}/applications/{application_id}"
+        return f"file://{self._root}/applications/{application_id}"
 
     def put(self, folder: str, name: str, source: Path | bytes) -> StagedFile:
         """Write a file into a folder, which is made when it is missing."""
+        self._check_root()
         path = path_of(folder) / name
         self._write(path, source, os.replace)
         return staged_path(path)
 
     def put_once(self, name: str, source: bytes) -> StagedFile:
         """Write a file that many applications share, unless it is there; two at once give one."""
-        path = self._base / "archives" / name
-        if not path.is_file():
+        self._check_root()
+        path = self._root / "archives" / name
+        if not self._intact(path, source):
             self._write(path, source, _link)
+        if not self._intact(path, source):
+            self._write(path, source, os.replace)  # another content, or another user's
         return staged_path(path)
 
     def remove(self, folder: str) -> None:
@@ -146,12 +191,77 @@ class FolderStaging:
                     fresh.write_bytes(source)
                 else:
                     shutil.copyfile(source, fresh)
+                fresh.chmod(0o644)
                 publish(fresh, path)
             finally:
                 fresh.unlink(missing_ok=True)
         except OSError as error:
-            remedy = "name a folder that this user can write, and that all nodes see, with --staging"
-            raise ClientError(f"cannot be written: {error.strerror}", place=str(path), remedy=remedy) from error
+            raise self._unwritable(path, error) from error
+
+    def _intact(self, path: Path, source: bytes) -> bool:
+        """Return whether a file is this user's or root's alone to write, and holds these bytes. Raises ClientError."""
+        try:
+            with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+                status = os.fstat(file.fileno())
+                plain = stat.S_ISREG(status.st_mode) and status.st_size == len(source)
+                whose = status.st_uid in (0, os.geteuid()) and not status.st_mode & _WRITABLE
+                return plain and whose and file.read() == source
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                return False  # a symbolic link, which is replaced
+            raise self._unwritable(path, error) from error
+
+    def _check_root(self) -> None:
+        """Make the root, or check that nobody else can put something into it or in its place. Raises ClientError."""
+        if self._checked:
+            return
+        try:
+            self._base.mkdir(parents=True, exist_ok=True, mode=0o755)
+            self._root.mkdir(exist_ok=True, mode=0o700)
+            shared, own = self._base.stat(), self._root.lstat()
+        except OSError as error:
+            raise self._unwritable(self._root, error) from error
+        if not stat.S_ISDIR(own.st_mode):
+            raise ClientError("is no folder", place=str(self._root), remedy="stage elsewhere: --staging")
+        me = os.geteuid()
+        _check_private(str(self._root), f"the user with the number {own.st_uid}", own.st_uid == me, own.st_mode)
+        _check_sticky(str(self._base), shared.st_mode, f"chmod 1777 {self._base}")
+        if shared.st_uid not in (0, me):
+            what = f"belongs to the user with the number {shared.st_uid}, who can replace what is in it"
+            raise ClientError(what, place=str(self._base), remedy="have root own it, or stage elsewhere: --staging")
+        self._checked = True
+
+    def _unwritable(self, path: Path, error: OSError) -> ClientError:
+        remedy = (
+            "name a folder that all nodes see with --staging; several users share one that root made: "
+            f"`install -d -m 1777 {self._base}`"
+        )
+        return ClientError(f"cannot be written: {error.strerror}", place=str(path), remedy=remedy)
+
+
+def checked_user(user: str) -> str:
+    """Return the name of a user, as a folder has it. Raises ClientError for what is none."""
+    if _USER.fullmatch(user) is None:
+        what, remedy = f"{user[:100]!r} is no name of a user", "use letters, digits and . _ - @ $"
+        raise ClientError(what, place="--staging", remedy=remedy)
+    return user
+
+
+def _check_private(place: str, owner: str, own: bool, mode: int) -> None:
+    if not own:
+        what = f"belongs to {owner}: what it holds would run as you"
+        raise ClientError(what, place=place, remedy="have it removed, or stage elsewhere: --staging")
+    if mode & _WRITABLE:
+        what = "may be written by others: what they put there would run as you"
+        raise ClientError(what, place=place, remedy="look what is in it, then take their right away: mode 700")
+
+
+def _check_sticky(place: str, mode: int, remedy: str) -> None:
+    if mode & _WRITABLE and not mode & stat.S_ISVTX:
+        what = "may be written by others, and has no sticky bit: they can replace your folder in it"
+        raise ClientError(what, place=place, remedy=f"set the bit: `{remedy}`")
 
 
 def _link(fresh: Path, path: Path) -> None:
@@ -189,7 +299,7 @@ def open_staging(site: Site, login: Login, where: str = "", ca: Path | None = No
             raise ClientError(what, place="--staging", remedy=remedy)
         return HdfsStaging(WebHdfs(site, login, authority, ca), parts.path.rstrip("/"))
     if where and parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
-        return FolderStaging(path_of(where))
+        return FolderStaging(path_of(where), login.user or getpass.getuser())
     remedy = "name a folder that all nodes see, --staging file:///shared/staging, or one of HDFS, --staging hdfs://.."
     if where:
         raise ClientError(f"{where!r} is no place for files", place="--staging", remedy=remedy)

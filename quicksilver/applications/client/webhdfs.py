@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import requests
+from pydantic import BaseModel, ValidationError
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.applications.client.errors import ClientError
@@ -34,6 +35,44 @@ class FileStatus:
     timestamp_ms: int
     """Time of the last change, Unix milliseconds."""
     folder: bool = False
+    owner: str = ""
+    mode: int = 0o700
+    """Its permissions, with the sticky bit."""
+
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Home(BaseModel):
+    Path: str
+
+
+class _Status(BaseModel):
+    length: int
+    modificationTime: int
+    type: str
+    owner: str
+    permission: str
+
+
+class _StatusAnswer(BaseModel):
+    FileStatus: _Status
+
+
+class _Where(BaseModel):
+    Location: str
+
+
+class _Done(BaseModel):
+    boolean: bool
+
+
+class _TokenText(BaseModel):
+    urlString: str
+
+
+class _TokenAnswer(BaseModel):
+    Token: _TokenText
 
 
 class HdfsError(ClientError):
@@ -56,17 +95,25 @@ class WebHdfs:
 
     def home(self) -> str:
         """Return the home folder of who asks."""
-        return str(self._call("GET", "/", "GETHOMEDIRECTORY").json()["Path"])
+        return _parsed(_Home, self._call("GET", "/", "GETHOMEDIRECTORY")).Path
 
     def status(self, path: str) -> FileStatus | None:
         """Return the status of a file or folder; None when there is none."""
         try:
-            found = self._call("GET", path, "GETFILESTATUS").json()["FileStatus"]
+            found = _parsed(_StatusAnswer, self._call("GET", path, "GETFILESTATUS")).FileStatus
         except HdfsError as error:
             if error.exception == "FileNotFoundException":
                 return None
             raise
-        return FileStatus(int(found["length"]), int(found["modificationTime"]), found["type"] == "DIRECTORY")
+        mode = int(found.permission, 8) if set(found.permission) <= set("01234567") else 0o777
+        return FileStatus(found.length, found.modificationTime, found.type == "DIRECTORY", found.owner, mode)
+
+    def read(self, path: str) -> bytes:
+        """Return what is in a file; its size is known to be small."""
+        where = _parsed(_Where, self._call("GET", path, "OPEN", noredirect="true")).Location
+        answer = self._sent("GET", where)
+        self._checked(answer, path)
+        return answer.content
 
     def make_folder(self, path: str) -> None:
         """Make a folder, and those above it, that only its user may enter."""
@@ -75,8 +122,14 @@ class WebHdfs:
     def put(self, path: str, source: Path | bytes) -> FileStatus:
         """Write a file, in place of one that may be there; return its status."""
         answer = self._call("PUT", path, "CREATE", overwrite="true", permission="644", noredirect="true")
-        where = str(answer.json()["Location"])
-        with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data:
+        where = _parsed(_Where, answer).Location
+        try:
+            opened = io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")
+        except OSError as error:
+            raise HdfsError(
+                f"cannot be read: {error.strerror}", place=str(source), remedy="correct the path"
+            ) from error
+        with opened as data:
             self._checked(self._sent("PUT", where, data=data), path)
         found = self.status(path)
         if found is None:
@@ -85,7 +138,7 @@ class WebHdfs:
 
     def rename(self, source: str, target: str) -> bool:
         """Rename a file; return False when the target is there already."""
-        return bool(self._call("PUT", source, "RENAME", destination=target).json()["boolean"])
+        return _parsed(_Done, self._call("PUT", source, "RENAME", destination=target)).boolean
 
     def delete(self, path: str) -> None:
         """Delete a file or a folder with all in it; nothing happens when there is none."""
@@ -93,8 +146,11 @@ class WebHdfs:
 
     def delegation_token(self, renewer: str) -> TokenProto:
         """Return a token that lets others read as this user; `renewer` may renew it. Its kind is that of WebHDFS."""
-        answer = self._call("GET", "/", "GETDELEGATIONTOKEN", renewer=renewer).json()
-        return token_of_url(str(answer["Token"]["urlString"]))
+        answer = self._call("GET", "/", "GETDELEGATIONTOKEN", renewer=renewer)
+        try:
+            return token_of_url(_parsed(_TokenAnswer, answer).Token.urlString)
+        except ValueError as error:
+            raise HdfsError(f"answered no token: {error}", place=self.base) from error
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -138,10 +194,19 @@ class WebHdfs:
         place = f"{self.base}{path}"
         try:
             remote = answer.json()["RemoteException"]
-        except (ValueError, KeyError):
+            what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
+        except (ValueError, KeyError, TypeError):
             remedy = TICKETS if answer.status_code == 401 else ""
             what = f"WebHDFS answered {answer.status_code} {answer.reason}"
             raise HdfsError(what, place=place, remedy=remedy) from None
-        what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
         remedy = _NO_SPNEGO if remote["exception"] == "SecurityException" else ""
         raise HdfsError(what, place=place, remedy=remedy, exception=str(remote["exception"]))
+
+
+def _parsed(model: type[M], answer: requests.Response) -> M:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError as error:
+        place, first = answer.url.partition("?")[0], error.errors(include_url=False)[0]
+        remedy = "is dfs.namenode.http-address that of a NameNode?"
+        raise HdfsError(f"answered what is not understood: {first['msg']}", place=place, remedy=remedy) from error

@@ -174,10 +174,15 @@ def file_mistakes(files: Sequence[tuple[Steps, File]], folder: Path | None) -> I
 
 def _missing(folder: Path, file: File, place: Steps) -> Iterator[Mistake]:
     path = folder / file.source
-    if path.is_dir():
+    try:
+        is_dir, is_file = path.is_dir(), path.is_file()
+    except OSError as error:
+        yield Mistake((*place, "source"), f"{path} cannot be read: {error.strerror}", "correct the path, or its rights")
+        return
+    if is_dir:
         remedy = "name a file; pack a folder into a .zip or .tar.gz with `kind: archive`"
         yield Mistake((*place, "source"), f"{path} is a folder", remedy)
-    elif not path.is_file():
+    elif not is_file:
         remedy = "correct the path, which begins at the folder of the description"
         yield Mistake((*place, "source"), f"there is no file {path}", remedy)
 

@@ -112,5 +112,5 @@ def test_of_1000_submissions_at_once_none_is_lost(
     answer = requests.get(f"{small_cluster.rm_rest}/ws/v1/cluster/apps", timeout=60).json()["apps"]["app"]
     assert {each["id"] for each in answer if each["state"] in ("ACCEPTED", "RUNNING")} == accepted
     assert len(answer) == SUBMISSIONS
-    assert {path.name for path in (tmp_path / "staging" / "applications").iterdir()} == accepted
+    assert {path.name for path in (tmp_path / "staging").glob("*/applications/*")} == accepted
     assert {each.application_id for each in Records().all()} == accepted
