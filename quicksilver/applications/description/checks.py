@@ -13,6 +13,8 @@ from quicksilver.applications.description.mistakes import MAX_HINTS, MAX_MISTAKE
 from quicksilver.applications.description.model import File, Service
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_SCHEMES: Final = ("hdfs:", "file:")
+"""Of URIs that `client.files` finds."""
 _LINK: Final = re.compile(r"https?(/[!-~]*)?")
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@=,~-]{0,199}")
 _ARCHIVES: Final = (".zip", ".tar.gz", ".tgz", ".tar", ".jar")
@@ -157,6 +159,10 @@ def file_mistakes(files: Sequence[tuple[Steps, File]], folder: Path | None) -> I
         name = file_name(file)
         if not file.source.strip():
             yield Mistake((*place, "source"), "is empty", "name a file")
+            continue
+        if (scheme := _URI.match(file.source)) and scheme[0].lower() not in _SCHEMES:
+            what = f"'{file.source[:200]}' is neither in HDFS nor a file that all nodes see"
+            yield Mistake((*place, "source"), what, "copy it to HDFS and name it as hdfs://.., or name a local file")
             continue
         if _FILE_NAME.fullmatch(name) is None or name in (".", ".."):
             at = (*place, "name") if file.name else (*place, "source")

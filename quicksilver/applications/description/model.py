@@ -17,11 +17,15 @@ FORMAT_VERSION: Final = 1
 """The version of the format that this program writes; older ones are read."""
 FIRST_PRIORITY: Final = 10
 """YARN request priority of the first service in the order of starts; each later one has the next number."""
+MAX_QUEUE_CHARACTERS: Final = 200
+"""Of the name or path of a queue."""
 CORES_IN_A_TAG: Final = 9
 """YARN's tags have 100 characters at most; a priority and a count take up to 10."""
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 """A small letter, then small letters, digits or `-`; 40 characters at most: it becomes a part of file names."""
+QueueName = Annotated[str, StringConstraints(pattern=r"^[^\s\x00-\x1f\x7f,]*$", max_length=MAX_QUEUE_CHARACTERS)]
+"""A leaf of the scheduler, or its path."""
 Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
 
 
@@ -56,7 +60,7 @@ class File(Part):
     """A file that YARN localises into the working directory of each instance."""
 
     source: str
-    """`hdfs://..` or another URI of Hadoop, or a local path, from the folder of the description; those are uploaded."""
+    """`hdfs://..`, `file:///..` that all nodes see, or a local path, from the folder of the description, to upload."""
     name: str = ""
     """Its name in the working directory; "": the last part of the source."""
     kind: Literal["file", "archive"] = "file"
@@ -169,7 +173,7 @@ class Application(Part):
     """For people; "": the name."""
     app_class: AppClass = Field(AppClass.BATCH, alias="class")
     """A person waits for an interactive one: with `admit: preemptive` it goes before batch applications."""
-    queue: str = ""
+    queue: QueueName = ""
     """YARN queue; "": that of the submitter."""
     priority: int = Field(0, ge=0, le=1000)
     """YARN application priority."""

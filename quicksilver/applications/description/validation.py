@@ -143,6 +143,8 @@ def _wrong_value(model: type[BaseModel], loc: Steps, detail: ErrorDetails, hint:
         what, remedy = _LENGTHS[kind]
         about = describe(model, loc, limits=False)
         return what.format(limit=context.get("max_length")), remedy.format(about=about)
+    if kind == "string_pattern_mismatch" and loc[-1:] == ("queue",):
+        return f"{got} is no name of a queue", "write it without spaces, line breaks and commas"
     if kind == "string_pattern_mismatch":
         is_name = str(context["pattern"]).startswith("^[a-z]")
         return f"{got} is no valid name", _NAME if is_name else _VARIABLE

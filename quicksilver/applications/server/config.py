@@ -61,8 +61,8 @@ class AppServerSettings(SettingsModel):
     """SQLAlchemy URL, such as postgresql://user:password@host/database; default app-server.db in
     /var/lib/quicksilver/app-server or /var/lib/quicksilver, whichever is writable, else in the working directory."""
     staging: str = ""
-    """Where files of applications are uploaded, such as hdfs:///shared/quicksilver, where every user may write; "":
-    .quicksilver in the home directory of the submitting user (own)."""
+    """Where files of applications are uploaded, each user's in a folder of the own, such as hdfs:///shared/quicksilver
+    of mode 1777; "": .quicksilver in the home directory of the submitting user (own)."""
     queue: str = ""
     """YARN queue of descriptions that name none; "": the one that the cluster's placement rules find (own)."""
     open_user: str = Field("", max_length=100)

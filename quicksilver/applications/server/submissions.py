@@ -195,8 +195,8 @@ def foreign_files(application: Application) -> list[str]:
     lines = []
     for place, files in places:
         for number, file in enumerate(files):
-            if urlsplit(file.source).scheme in ("", "file"):
-                what = f"{file.source!r} is a path; the app server takes files of the cluster alone"
+            if urlsplit(file.source).scheme != "hdfs":
+                what = f"{file.source[:200]!r} is not in HDFS; the app server takes files of the cluster alone"
                 lines.append(f"{_NAME}: {place}[{number}].source: {what}; upload it and name it as hdfs://..")
     return lines
 

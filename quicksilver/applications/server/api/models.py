@@ -6,6 +6,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from quicksilver.applications.description.model import Name, QueueName
 from quicksilver.applications.server.config import Quota
 from quicksilver.applications.server.records import AppRecord, Change, Span, StoredTemplate
 
@@ -38,9 +39,9 @@ class Submission(Body):
     template_version: int | None = Field(None, ge=1)
     """None: the newest."""
     parameters: dict[str, Value] = {}
-    user: str = Field("", max_length=100)
+    user: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9._@$-]*)?$", max_length=100)] = ""
     """As whom it runs, for admins; "": the caller."""
-    queue: str | None = Field(None, max_length=200)
+    queue: QueueName | None = None
     """Another YARN queue than the description's."""
     request_id: Annotated[str, StringConstraints(pattern=_UUID)] | None = None
     """A UUID of the caller's own; a submission that is repeated with it is stored once."""
@@ -187,7 +188,7 @@ class History(BaseModel):
 class Scale(Body):
     """How many elastic instances a service shall have."""
 
-    service: str
+    service: Name
     count: int = Field(ge=0, le=100_000)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 
@@ -16,6 +16,8 @@ from quicksilver.applications.server.store import applications, templates
 from quicksilver.applications.server.submissions import parameters_of
 from quicksilver.common.http.rest_errors import ApiError
 
+NAMES_OF_A_TEMPLATE: Final = 10
+"""Names that are remembered for each template that may be stored."""
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
 
@@ -112,16 +114,24 @@ async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
 
 
 async def _owner(parts: ApiParts, name: str, caller: Caller) -> str:
-    """Return who owns a template after a change by `caller`. Raises ApiError when that is another's."""
+    """Return who owns a template after a change by `caller`. Raises ApiError when that is another's.
+
+    A deleted one stays its owner's: who submits by its name would else run what another user put there.
+    """
     versions = await parts.journal.database.read(lambda connection: templates.versions(connection, name))
     if not versions:
         count = len(await parts.journal.database.read(templates.newest))
         if count >= parts.settings.max_templates:
             raise ApiError(409, "too-many-templates", f"there are {count} templates already; delete some")
+        names = await parts.journal.database.read(templates.count_of_names)
+        if names >= parts.settings.max_templates * NAMES_OF_A_TEMPLATE:
+            raise ApiError(409, "too-many-templates", f"{names} names are taken already, most by deleted templates")
         return caller.user
-    if not caller.is_admin and versions[0].owner != caller.user and not versions[0].deleted:
-        raise ApiError(403, "forbidden", f"the template {name} is {versions[0].owner}'s; store it under another name")
-    return versions[0].owner if not versions[0].deleted else caller.user
+    owner = versions[0].owner
+    if not caller.is_admin and owner != caller.user:
+        what = "was" if versions[0].deleted else "is"
+        raise ApiError(403, "forbidden", f"the template {name} {what} {owner}'s; store it under another name")
+    return owner
 
 
 def _title(template: Template) -> str:

@@ -40,6 +40,11 @@ def versions(connection: Connection, name: str) -> list[StoredTemplate]:
     return [StoredTemplate(**row._mapping) for row in rows]
 
 
+def count_of_names(connection: Connection) -> int:
+    """Return how many names there are, those of deleted templates too: a name stays its owner's."""
+    return int(connection.scalar(select(func.count(func.distinct(_TEMPLATES.c.name)))) or 0)
+
+
 def put(connection: Connection, template: StoredTemplate, keep: int) -> StoredTemplate:
     """Store a template as its next version, whatever number it has; `keep` versions stay. Returns it."""
     columns = _TEMPLATES.c

@@ -642,7 +642,10 @@ def test_secrets_and_control_characters_do_not_reach_the_terminal() -> None:
         ("{source: 'hdfs:///a/b#c'}", "'b#c' cannot be the name of a file in the working directory; give it a `name`"),
         ("{source: '..'}", "'..' cannot be the name of a file in the working directory; give it a `name`"),
         ("{source: ''}", "is empty; name a file"),
-        ("{source: s3a://bucket/x, name: '$(x)'}", "'$(x)' cannot be the name of a file in the working directory"),
+        ("{source: hdfs:/x, name: '$(x)'}", "'$(x)' cannot be the name of a file in the working directory"),
+        ("{source: s3a://bucket/x}", "'s3a://bucket/x' is neither in HDFS nor a file that all nodes see; copy it"),
+        ("{source: 'http://127.0.0.1:8390/v1'}", "is neither in HDFS nor a file that all nodes see; copy it to HDFS"),
+        ("{source: 'local:/etc/passwd'}", "'local:/etc/passwd' is neither in HDFS nor a file that all nodes see"),
     ],
 )
 def test_names_of_files_are_those_that_a_start_script_can_hold(file: str, expected: str) -> None:
@@ -652,8 +655,16 @@ def test_names_of_files_are_those_that_a_start_script_can_hold(file: str, expect
     assert line.startswith("app.yaml:8: files[0].") and expected in line
 
 
+@pytest.mark.parametrize("queue", ['"a\\nb"', "a b", "'a,b'", '"a\\tb"'])
+def test_a_queue_has_a_name_of_one_word(queue: str) -> None:
+    with pytest.raises(
+        DescriptionError, match=r"^app.yaml:8: queue: .* is no name of a queue; write it without spaces"
+    ):
+        parse(f"{SMALL}queue: {queue}\n", "app.yaml")
+
+
 def test_files_of_hadoop_and_names_of_their_own_are_right() -> None:
-    sources = ("hdfs:/a/b.jar", "s3a://bucket/c.zip", "file:///opt/d", "hdfs:///e/x y")
+    sources = ("hdfs:/a/b.jar", "HDFS://n/c.zip", "file:///opt/d", "hdfs:///e/x y")
     entries = ", ".join(f"{{source: '{source}', name: n{number}}}" for number, source in enumerate(sources))
     found = parse(f"{SMALL}files: [{entries}]\n", "app.yaml", folder=Path("/nowhere"))
     assert [file.name for file in found.files] == ["n0", "n1", "n2", "n3"]

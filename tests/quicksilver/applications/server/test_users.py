@@ -124,4 +124,28 @@ def test_templates_belong_to_who_stored_them(people: People) -> None:
     assert people.bob("DELETE", "/v1/templates/mine", 403)["error"]["code"] == "forbidden"
     assert people.root("PUT", "/v1/templates/mine", 200, text=text)["owner"] == "ann"
     people.ann("DELETE", "/v1/templates/mine", 204)
-    assert people.bob("PUT", "/v1/templates/mine", 200, text=text)["owner"] == "bob", "its name is free again"
+    error = people.bob("PUT", "/v1/templates/mine", 403, text=text)["error"]
+    assert error["message"] == "the template mine was ann's; store it under another name"
+    assert people.root("PUT", "/v1/templates/mine", 200, text=text)["owner"] == "ann"
+    people.ann("DELETE", "/v1/templates/mine", 204)
+    assert people.ann("PUT", "/v1/templates/mine", 200, text=text)["version"] == 6
+
+
+def test_users_and_queues_that_are_no_names(people: People) -> None:
+    for user in ("../../x", "a/b", ".", "-a", "a\nb", "a b"):
+        submit(people.root, 422, user=user)
+    for queue in ("a\nb", "a b", "a\0", "a,b", "q" * 201):
+        submit(people.ann, 422, queue=queue)
+        error = submit(people.ann, 422, description=simple(queue=queue))["error"]
+        assert error["code"] == "description" and "description: queue: " in error["message"]
+        assert people.ann("POST", "/v1/check", 200, description=simple(queue=queue))["ok"] is False
+    assert submit(people.ann, queue="root.users.ann-1")["queue"] == "root.users.ann-1"
+
+
+def test_files_that_are_not_in_the_cluster(people: People) -> None:
+    for source in ("http://127.0.0.1:8390/v1", "local:/etc/passwd", "HTTPS://x/y", "s3a://b/c", "file:///x", "/x", "x"):
+        found = people.ann("POST", "/v1/check", 200, description=simple(files=[{"source": source}]))
+        assert found["ok"] is False and "HDFS" in found["mistakes"][0], source
+        error = submit(people.ann, 422, description=simple(files=[{"source": source}]))["error"]
+        assert error["code"] == "description" and "hdfs://.." in error["message"]
+    assert submit(people.ann, description=simple(files=[{"source": "hdfs:///a/b"}]))["state"] == "received"
