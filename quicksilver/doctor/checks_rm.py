@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.finding import finding, must_be, said
 from quicksilver.doctor.model import (
     CALCULATOR,
+    RM,
     SCHEDULER_CLASS,
     Facts,
     Finding,
@@ -81,19 +83,7 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
     given = facts.settings.proxy.upstream
     moved = given is not None and reachable(given) == own  # then it is the clients' address that is wrong
     if own == at and not moved:
-        port = given.port if given and given.port != own.port else _MOVED_PORT
-        host = "${yarn.resourcemanager.hostname}" if not site.ha_id else own.host
-        why = "one of the two cannot start; where it is the proxy, nothing becomes queueable"
-        found = f"the ResourceManager's scheduler listens on {own}, which is the proxy's address"
-        yield must_be(
-            site,
-            "scheduler-not-moved",
-            name,
-            f"{host}:{port}",
-            why,
-            found=found,
-            wanted="another port on the ResourceManager's hosts, and there only",
-        )
+        yield _in_the_way(site, facts, own, name)
         return
     in_front = site.ha_id is None or site.ha_id == facts.settings.proxy.rm_id
     if given is not None and in_front and reachable(given).port != own.port:
@@ -101,6 +91,21 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
         remedy = Remedy(f"set proxy.upstream: {own}", "quicksilver.yaml", restart="proxy")
         found = f"proxy.upstream is {given}, the ResourceManager's scheduler is at {own}"
         yield finding("proxy-upstream", facts.settings.place, found, f"proxy.upstream: {own}", why, remedy)
+
+
+def _in_the_way(site: Site, facts: Facts, own: Address, name: str) -> Finding:
+    """Return that the ResourceManager has the proxy's address; a file that others read cannot move it for it alone."""
+    code, given = "scheduler-not-moved", facts.settings.proxy.upstream
+    why = "one of the two cannot start; where it is the proxy, nothing becomes queueable"
+    found = f"the ResourceManager's scheduler listens on {own}, which is the proxy's address"
+    wanted = "another port on the ResourceManager's hosts, and there only"
+    if any(other.role != RM and other.conf.directory == site.conf.directory for other in facts.sites):
+        text = "others read this file: `quicksilver install` with all its roles moves it by an option in yarn-env.sh"
+        remedy = Remedy(text, restart="ResourceManager")
+        return finding(code, site.place(name), found, wanted, why, remedy, name=name)
+    port = given.port if given and given.port != own.port else _MOVED_PORT
+    host = "${yarn.resourcemanager.hostname}" if not site.ha_id else own.host
+    return must_be(site, code, name, f"{host}:{port}", why, found=found, wanted=wanted)
 
 
 def promotes(settings: Settings) -> bool:

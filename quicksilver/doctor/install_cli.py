@@ -19,9 +19,9 @@ from quicksilver.common.process.whole_file import write_whole
 from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.doctor.collect import read_quicksilver_yaml
 from quicksilver.doctor.finding import RESTARTS
-from quicksilver.doctor.install import EXTRAS, Change, bare_conf, install, merged, uninstall
+from quicksilver.doctor.install import EXTRAS, Change, Wanted, bare_conf, install, merged, uninstall
 from quicksilver.doctor.install_text import FORMATS, as_text
-from quicksilver.doctor.model import CLIENT, NM, RM, Role
+from quicksilver.doctor.model import CLIENT, NM, RM, Role, Settings
 from quicksilver.doctor.node_size import own_vcores
 
 _ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
@@ -96,11 +96,14 @@ def install_command(
         click.echo(
             f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles", err=as_json
         )
-    restarts = dict.fromkeys(RESTARTS[role] for role in wanted.roles)
-    after = f"restart: {', '.join(restarts)}"
-    if NM in wanted.roles and settings.sidecar.vcores is None and (vcores := own_vcores(bare_conf(directory))):
-        after = f"quicksilver.yaml of the node: sidecar: {{vcores: {vcores}}}; {after}"
-    _carry_out(changes, directory, dry_run, out, in_place, as_json, after)
+    _carry_out(changes, directory, dry_run, out, in_place, as_json, _next(directory, wanted, settings))
+
+
+def _next(directory: Path, wanted: Wanted, settings: Settings) -> str:
+    """Return what is left to do: the node's vcores in quicksilver.yaml, and restarts."""
+    restarts = f"restart: {', '.join(dict.fromkeys(RESTARTS[role] for role in wanted.roles))}"
+    vcores = own_vcores(bare_conf(directory)) if NM in wanted.roles and settings.sidecar.vcores is None else None
+    return f"quicksilver.yaml of the node: sidecar: {{vcores: {vcores}}}; {restarts}" if vcores else restarts
 
 
 def _directory(given: Path | None) -> Path:

@@ -131,6 +131,8 @@ def test_before_installation_one_line_says_what_it_sets(name: str, tmp_path: Pat
     assert text.startswith(f"{len(mended)} of {len(errors)} errors, ") and command in text.splitlines()[0]
     assert len(mended) >= 7 and len(mended) >= len(errors) - 3
     assert re.findall(r"^error ([a-z-]+):", text, re.M) == [one["code"] for one in errors if not one["set_by_install"]]
+    moved = [one["remedy"] for one in errors if one["code"] == "scheduler-not-moved"]
+    assert moved and all(one["put"] == {} and "yarn-env.sh" in one["text"] for one in moved)  # clients read the file
     long = at.doctor("--verbose", installed=False)
     assert len(re.findall(r"^error ", long, re.M)) == len(errors)
     assert {path.name for path in at.clients.iterdir()} == {path.name for path in (SITES / name).iterdir()}
