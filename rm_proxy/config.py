@@ -89,7 +89,8 @@ class ProxySettings(SettingsModel):
     max_unfinished_mb: int = Field(1024, ge=1)
     """Memory for all incomplete frames together; beyond it connections with a large one are closed (own)."""
     max_frame_mb: int = Field(128, ge=1, le=1024)
-    """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
+    """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default); of an application
+    master 16 MB at most."""
     connect_timeout_s: float = Field(10.0, gt=0)
     """How long connecting to the ResourceManager may take."""
     rm_probe_s: float = Field(1.0, gt=0, le=60)

@@ -85,7 +85,7 @@ class ProxyMetrics:
         self.resyncs = self._counter(
             "resyncs",
             "Steps of taking applications over from an earlier process,"
-            " by step (refused, registered, astray, wrong-id).",
+            " by step (refused, registered, astray, wrong-id, too-large).",
             "step",
         )
         self.taken_over = self._gauge("taken_over_attempts", "Application attempts known from an earlier process.")

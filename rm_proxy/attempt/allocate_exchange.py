@@ -22,7 +22,8 @@ from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
-from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, merge, prepend
+from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, joined, merge, merged, prepend, without_ours
+from rm_proxy.attempt.request_size import MAX_ROWS_KEPT, response_id_of, too_large
 from rm_proxy.attempt.resync import doubt, send_later
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
@@ -57,6 +58,8 @@ class Parts:
     containers: ContainerEvents
     signs: Signs
     emit: Callable[[Effect], None]
+    give_up: Callable[[str], y.AllocateRequestProto]
+    """Ends the tracking of the attempt's asks, and returns what has the ResourceManager hold them as they came."""
 
 
 class AllocateExchange:
@@ -67,6 +70,7 @@ class AllocateExchange:
         self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
         self._notebook, self._containers, self._signs = parts.notebook, parts.containers, parts.signs
+        self._give_up = parts.give_up
         self.exclusions = Exclusions()
         self.allocates = 0
         self.answers = 0
@@ -142,8 +146,12 @@ class AllocateExchange:
         self.allocates += 1
         if self._registration.state is AttemptState.FINISHED:
             return None
+        if why := too_large(body):
+            return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
+        if request.ask and self._tracked and self._table.row_count + len(request.ask) > MAX_ROWS_KEPT:
+            return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._asked, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
         last, first = self.last, self._open
@@ -175,7 +183,7 @@ class AllocateExchange:
         if late is not None:
             prepend(late, request)
         changed = self._rewrite(request, now_s) or late is not None or moved
-        call = OpenRequest(request.response_id, body, None)
+        call = OpenRequest(request.response_id, body, None, ahead=late)
         if first is not None:
             call, changed = merge(first, request, body), True
         call.rewritten = request.SerializeToString() if changed else None
@@ -184,6 +192,45 @@ class AllocateExchange:
             self._strip(call)
         self._open = call
         return call.rewritten
+
+    @property
+    def _tracked(self) -> bool:
+        return self._registration.state is not AttemptState.UNTRACKED
+
+    def _pass_unread(self, body: bytes, why: str) -> bytes | None:
+        """Let a request pass that is too large to be read; from it on the attempt's asks pass as they are.
+
+        What the ResourceManager holds of ours is taken back before it. Repeated, it has the effect that it has without
+        the proxy.
+        """
+        head = y.AllocateRequestProto(response_id=response_id_of(body))
+        moved = self._registration.resync is not None and self._continue(head)
+        self._asked, last, first = head.response_id, self.last, self._open
+        if self._tracked:
+            self._late = merged(self._late, self._give_up(why))
+            self.resend = None
+        self._last_repeated = last is not None and last.repeats(head.response_id)
+        if last is not None and self._last_repeated:
+            own = first is not None and first.own
+            before = first.response_id if first is not None and own else last.id_before
+            self._last_repeated, moved = not own, moved or before != head.response_id
+            head.response_id = before
+        if self._last_repeated:
+            return joined(None, body, head) if moved else None  # the ResourceManager ignores it
+        self._ends.unheard -= self._reported_ends
+        self._reported_ends = frozenset()
+        ahead, self._late = self._late, None
+        if first is not None and first.response_id == head.response_id:
+            if first.unread and first.body == body:
+                self._late = ahead
+                return first.rewritten
+            ahead = merged(without_ours(first), ahead)
+            if ahead is not None:
+                self.exclusions.strip(ahead, self._router.blacklist)
+        self._open = OpenRequest(head.response_id, body, None, ahead=ahead, unread=True)
+        if ahead is not None or moved:
+            self._open.rewritten = joined(ahead, body, head if moved else None)
+        return self._open.rewritten
 
     def _read_hints(self, requests: Iterable[y.SchedulingRequestProto]) -> None:
         """Read the durations that SchedulingRequests name in their allocation tags; all else of them passes unread."""
@@ -228,7 +275,7 @@ class AllocateExchange:
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.releases.to_send else False
         if request.update_requests or self._promotion.to_ask:
             changed = self._promotion.rewrite_request(request) or changed
-        if self._registration.state is AttemptState.UNTRACKED:
+        if not self._tracked:
             return changed
         taking_over = self._registration.resync is not None
         if self._registration.resync is not None:
@@ -270,6 +317,11 @@ class AllocateExchange:
         self.exclusions.refused()
         if call is None:
             return
+        if not self._tracked:
+            self._late = call.ahead
+        if call.unread:
+            self._ends.releases.answered()
+            return
         if call.rewritten is not None and why:
             self._effect(Refused(self._registration.app_id, why))
         self._ends.releases.answered()
@@ -288,8 +340,10 @@ class AllocateExchange:
         if self._registration.state is AttemptState.FINISHED:
             return None
         call, last = self._open, self.last
+        if call is not None and call.unread:
+            return None
         if call is not None:
-            (send_later if self._registration.state is AttemptState.UNTRACKED else doubt)(call)
+            (doubt if self._tracked else send_later)(call)
             self._strip(call)
         if last is not None and last.response_id == expected:
             self._last_repeated = True
@@ -377,7 +431,7 @@ class AllocateExchange:
             self._ends.releases.add(*call.releases)
         if call is not None and call.updates:
             self._promotion.ask_again(call.updates)
-        return call.body if call is not None else b""
+        return call.body if call is not None and not call.unread else b""
 
     # Headroom
 

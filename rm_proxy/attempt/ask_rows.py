@@ -258,6 +258,14 @@ class AskRows:
             row.allocation_request_id = self.guaranteed_id
         return row
 
+    def as_asked(self) -> list[y.ResourceRequestProto]:
+        """Return the rows with which the ResourceManager holds what the application sees, and nothing of ours."""
+        if not self.rewritten:
+            return [self.by_name[name] for name in self.arrived]
+        ours = {**self._to_zero, **dict.fromkeys((name, True) for name in self.at_rm if self.as_guaranteed)}
+        zeros = [self._row(name, 0, as_guaranteed) for name, as_guaranteed in ours if name in self.by_name]
+        return zeros + list(self.by_name.values())
+
     @property
     def key_at_rm(self) -> Key:
         """The key under which the ResourceManager holds the rows of the guaranteed share."""

@@ -253,6 +253,20 @@ class AskTable:
         self._to_send.clear()
         return out
 
+    @property
+    def row_count(self) -> int:
+        """How many rows of the application are remembered."""
+        return sum(len(entry.rows.by_name) for entry in self.entries.values())
+
+    def give_up(self) -> list[y.ResourceRequestProto]:
+        """Forget all asks; returns the rows with which the ResourceManager holds them as the application sees them."""
+        out = [row for entry in self.entries.values() for row in entry.rows.as_asked()]
+        for q in list(self.by_private.values()):
+            self.park(q)
+        out += [_q_row(key, private, host, 0) for private, (key, host) in self._to_zero.items()]
+        self.start_over()
+        return out
+
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
         for rows in self.sums.in_flight:

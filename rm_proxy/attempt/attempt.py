@@ -14,14 +14,14 @@ from rm_proxy.attempt.ask_table import AskEntry, AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
-from rm_proxy.attempt.effects import DropHeld, Effect, WaitsNoMore
+from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge, WaitsNoMore
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.resync import Resync
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
-from rm_proxy.attempt.snapshot_changes import SnapshotChanges
+from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up
 from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain.resources import resources_of
 from rm_proxy.long_poll.long_poll import LongPoll
@@ -70,6 +70,7 @@ class Attempt:
                 self.containers,
                 self.long_poll.signs,
                 emit,
+                self._give_up,
             )
         )
 
@@ -200,6 +201,26 @@ class Attempt:
             self.registration.follow(AttemptEvent.NOT_REGISTERED)
         self.notebook.new()
 
+    def _give_up(self, why: str) -> y.AllocateRequestProto:
+        """Track the asks no longer, since they are too many: later ones pass as they are, and stay guaranteed.
+
+        Returns the content that has the ResourceManager hold them as the application sees them, and nothing of ours.
+        """
+        resync, exclusions = self.registration.resync, self.exchange.exclusions
+        ahead = y.AllocateRequestProto(ask=resync.give_up() if resync is not None else ())
+        ahead.ask.extend(self.exchange.resend or ())
+        ahead.ask.extend(self.table.give_up())
+        ahead.blacklist_request.blacklist_removals.extend(sorted(exclusions.maybe - self.router.blacklist))
+        exclusions.restore(())
+        self._steering.forget()
+        self.router.start_over(self.router.blacklist)
+        self.promotion.clear()
+        self.registration.follow(AttemptEvent.TOO_LARGE)
+        self.notebook.over()
+        self.router.charge()
+        self._effect(TooLarge(self.app_id, why))
+        return ahead
+
     def _start_over(self) -> None:
         self.long_poll.start_over()
         self.table.start_over()
@@ -280,9 +301,10 @@ class Attempt:
 
     def take_note(self) -> Note | None:
         """Return the changes since the last call, for the journal; None if there are none."""
-        if self.registration.answer is None or self.registration.state is AttemptState.UNTRACKED:
+        if self.registration.answer is None:
             return None
-        return self.notebook.take()
+        note = self.notebook.take()
+        return note if note is None or self.registration.state is not AttemptState.UNTRACKED else given_up(note)
 
     def whole_note(self) -> Note | None:
         """Return the whole state for the journal, as one note; None if there is none."""

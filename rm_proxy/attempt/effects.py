@@ -127,6 +127,14 @@ class BadTags:
 
 
 @dataclass(frozen=True, slots=True)
+class TooLarge:
+    """An application asks for so much that its asks pass unread from now on."""
+
+    app_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """The ResourceManager refused an allocate call that the proxy had rewritten."""
 
@@ -167,5 +175,6 @@ Effect = (
     | BudgetTurned
     | Refused
     | ShadowFaulted
+    | TooLarge
     | WaitsNoMore
 )

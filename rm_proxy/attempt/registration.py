@@ -17,7 +17,7 @@ class AttemptState(StrEnum):
     NEW = "new"
     """No registration was seen, and none was restored."""
     UNTRACKED = "untracked"
-    """It registered with an earlier process that left nothing: its asks pass as they are."""
+    """It registered with an earlier process that left nothing, or asks for too much: its asks pass as they are."""
     RESYNCING = "resyncing"
     """It was restored from an earlier process, and has to register and ask anew."""
     REGISTERED = "registered"
@@ -34,6 +34,7 @@ class AttemptEvent(StrEnum):
     REGISTERED = "the ResourceManager registered it"
     NOT_REGISTERED = "the ResourceManager answered that it is not registered"
     UNTRACKED = "it allocates, and nothing is known of its registration"
+    TOO_LARGE = "its asks are too many to be read"
     RESTORED = "its snapshot was read"
     RESYNCED = "it has an answer after its resync"
     FINISHED = "it finished, or another proxy serves it"
@@ -44,6 +45,7 @@ _ALWAYS: Final = {
     _E.REGISTERED: _S.REGISTERED,
     _E.NOT_REGISTERED: _S.FORGOTTEN,
     _E.FINISHED: _S.FINISHED,
+    _E.TOO_LARGE: _S.UNTRACKED,
 }
 TRANSITIONS: Final[Mapping[AttemptState, Mapping[AttemptEvent, AttemptState]]] = {
     _S.NEW: {**_ALWAYS, _E.UNTRACKED: _S.UNTRACKED, _E.RESTORED: _S.RESYNCING},

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.ask_rows import Key
+from rm_proxy.domain.ids import is_private
 from rm_proxy.domain.response_ids import id_before
 
 RowName = tuple[Key, str]
@@ -79,6 +80,10 @@ class OpenRequest:
     """Updates of containers of which the same holds."""
     late: y.AllocateRequestProto | None = None
     """Further content to repeat with the next request."""
+    ahead: y.AllocateRequestProto | None = None
+    """Content of ours, or of earlier requests, that went out before its own."""
+    unread: bool = False
+    """Whether it is too large to be read."""
     own: bool = False
     """Whether it goes on from an answer that the application master has not got, since its call waits for news."""
 
@@ -86,6 +91,38 @@ class OpenRequest:
     def sent(self) -> y.AllocateRequestProto:
         """The request as it went out."""
         return y.AllocateRequestProto.FromString(self.body if self.rewritten is None else self.rewritten)
+
+
+def without_ours(call: OpenRequest) -> y.AllocateRequestProto | None:
+    """Return the content of a request that may not have arrived, less our rows; of an unread one what went ahead."""
+    if call.unread:
+        return call.ahead
+    sent = call.sent
+    content = y.AllocateRequestProto(
+        release=sent.release, update_requests=sent.update_requests, scheduling_requests=sent.scheduling_requests
+    )
+    content.ask.extend(row for row in sent.ask if not is_private(row.allocation_request_id))
+    if sent.HasField("blacklist_request"):
+        content.blacklist_request.CopyFrom(sent.blacklist_request)
+    return content
+
+
+def merged(
+    first: y.AllocateRequestProto | None, second: y.AllocateRequestProto | None
+) -> y.AllocateRequestProto | None:
+    """Return the content of both; rows of `second` overwrite those of `first`."""
+    if first is None or second is None:
+        return second if first is None else first
+    prepend(first, second)
+    return second
+
+
+def joined(ahead: y.AllocateRequestProto | None, body: bytes, head: y.AllocateRequestProto | None) -> bytes:
+    """Return a request that is not read, behind other content, and with the fields of `head` instead of its own.
+
+    Of protobuf messages one behind the other, lists are joined, and the last one's single fields count.
+    """
+    return b"".join((ahead.SerializeToString() if ahead else b"", body, head.SerializeToString() if head else b""))
 
 
 def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> None:

@@ -80,6 +80,12 @@ class Resync:
         named = {row_name(row) for row in request}
         return [row_of(*row, 0) for row in self.rows if row not in named]
 
+    def give_up(self) -> list[y.ResourceRequestProto]:
+        """Return the rows that cancel all asks of the earlier process: the application master asks anew."""
+        hosts = ((key, private, host) for private, (key, host) in self.asked.items() if host)
+        placed = [row_of(Key(key.priority, private, True, key.capability), host, 0) for key, private, host in hosts]
+        return self.zeros(()) + placed
+
     def adopt(self, table: AskTable) -> None:
         """Have all rows that the ResourceManager may hold sent anew, and its private ids used again."""
         for key, name in self.rows:

@@ -173,10 +173,10 @@ class Router:
         credits = self._credits.setdefault(lost.resources, deque(maxlen=MAX_CREDITS))
         credits.append(Credit(lost.retries + 1, lost.id))
 
-    def start_over(self) -> None:
-        """Forget the application's asks: it registers and asks anew."""
+    def start_over(self, blacklist: frozenset[str] = frozenset()) -> None:
+        """Forget the application's asks: it registers and asks anew. blacklist: hosts still not wanted."""
         self.undecided.clear()
-        self.blacklist = frozenset()
+        self.blacklist = blacklist
         self._view = None
 
     # Decisions

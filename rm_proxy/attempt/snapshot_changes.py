@@ -119,3 +119,8 @@ class SnapshotChanges:
             "app": self._app,
             "kept_off": sorted(kept_off),
         }
+
+
+def given_up(note: Note) -> Note | None:
+    """Return what is journaled of an attempt that is not tracked any more: that its earlier notes are void."""
+    return {"over": True} if note.get("over") else None

@@ -22,6 +22,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.registration import AttemptState
+from rm_proxy.attempt.request_size import MAX_REQUEST_BYTES, response_id_of
 from rm_proxy.attempt.resync import TEXT
 from rm_proxy.domain import ids
 from rm_proxy.domain.response_ids import expected_id
@@ -152,7 +153,7 @@ class Relay:
                 raise RemoteProtocolError(f"the login's token is not an AMRMToken ({error})") from error
             attempt_id = ids.attempt_id_text(token.appAttemptId)
             self.attempt = self._attempts(attempt_id)
-            self._am.limit_frames(self._max_frame_bytes)
+            self._am.limit_frames(min(self._max_frame_bytes, MAX_REQUEST_BYTES))
             commands.append(Identified(attempt_id))
 
     def _pass_through(self, reason: str, encrypted: bool, commands: list[Command]) -> None:
@@ -168,6 +169,8 @@ class Relay:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
             if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
                 return
+            if call.call_id in self._calls or call.call_id in self._own or self._waits_for(call.call_id):
+                raise RemoteProtocolError(f"call id {call.call_id} is that of a call without an answer")
             self._calls[call.call_id] = call
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
@@ -183,6 +186,9 @@ class Relay:
             raise _no_message("allocate request", error) from error
         self._note(commands)
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
+
+    def _waits_for(self, call_id: int) -> bool:
+        return self._waiting is not None and self._waiting.call_id == call_id
 
     def _take_over(self, call: Call, commands: list[Command]) -> bool:
         """Answer a call of an attempt that an earlier process knew, if the answer is ours; return whether it is."""
@@ -385,7 +391,7 @@ class Relay:
 
 def _response_id(body: bytes) -> int:
     try:
-        return y.AllocateRequestProto.FromString(body).response_id
+        return response_id_of(body)
     except DecodeError as error:
         raise _no_message("allocate request", error) from error
 

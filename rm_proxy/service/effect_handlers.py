@@ -25,6 +25,7 @@ from rm_proxy.attempt.effects import (
     Refused,
     Returned,
     ShadowFaulted,
+    TooLarge,
     WaitsNoMore,
 )
 from rm_proxy.coordinator.error_budget import FaultKind
@@ -76,6 +77,7 @@ class EffectHandlers:
             Refused: self._refused,
             Returned: self._returned,
             ShadowFaulted: self._shadow_faulted,
+            TooLarge: self._too_large,
             WaitsNoMore: self._waits_no_more,
         }
 
@@ -177,6 +179,13 @@ class EffectHandlers:
     def _refused(self, effect: Refused) -> None:
         self._bypass.fault(FaultKind.REFUSED, effect.app_id)
         log.warning("the ResourceManager refused a rewritten allocate", application=effect.app_id, why=effect.why)
+
+    def _too_large(self, effect: TooLarge) -> None:
+        self._metrics.resyncs.labels("too-large").inc()
+        text = (
+            "an application asks for so much that its asks pass unread: they stay guaranteed until it registers again"
+        )
+        log.warning(text, application=effect.app_id, why=effect.why)
 
     def _bad_tags(self, effect: BadTags) -> None:
         self._metrics.bad_tags.inc(len(effect.tags))

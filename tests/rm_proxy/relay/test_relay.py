@@ -8,6 +8,7 @@ from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.effects import Announce, Granted
+from rm_proxy.attempt.request_size import MAX_REQUEST_BYTES
 from rm_proxy.relay.commands import Called, Identified, PassedThrough, ToAm, ToRm
 from rm_proxy.relay.refusals import NOT_REGISTERED
 from rm_proxy.relay.relay import MAX_OUTSTANDING, Relay
@@ -89,6 +90,23 @@ def test_not_registered_passes_and_tables_start_over() -> None:
     assert world.attempts[ATTEMPT].entries == []
     queue = world.queue("root.default")
     assert queue is not None and queue.used_q.memory_mb == 0
+
+
+def test_a_call_id_in_flight_is_nobody_elses() -> None:
+    wire = Wire(coordinator())
+    wire.up(wire.client.call("allocate", AM_PROTOCOL, asking(0), call_id=7))
+    with pytest.raises(RemoteProtocolError, match="call id 7 is that of a call without an answer"):
+        wire.up(wire.client.call("finishApplicationMaster", AM_PROTOCOL, b"", call_id=7))
+    wire = Wire(coordinator())
+    (call,) = wire.up(wire.client.call("allocate", AM_PROTOCOL, asking(0), call_id=7))
+    wire.answer(call, y.AllocateResponseProto(response_id=1))  # type: ignore[arg-type]
+    assert wire.up(wire.client.call("allocate", AM_PROTOCOL, asking(1), call_id=7)), "it was answered"
+
+
+def test_an_application_master_sends_no_frame_beyond_its_own_limit() -> None:
+    wire = Wire(coordinator())
+    with pytest.raises(RemoteProtocolError, match="refused"):
+        wire.up((MAX_REQUEST_BYTES + 1).to_bytes(4, "big"))
 
 
 def test_connection_lost_before_the_answer_the_next_one_sends_the_same() -> None:

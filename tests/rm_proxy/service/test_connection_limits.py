@@ -241,7 +241,7 @@ def test_unfinished_frames_are_bounded_together() -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
         masters = [await Master.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
         for master in masters:
-            master.writer.write((60 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
+            master.writer.write((15 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
         await hub.until(lambda: hub.refused("memory") >= 2)
         assert hub.limits.kept_bytes <= 4 << 20
         other = await Master.connect("127.0.0.1", port, app=8)
