@@ -98,8 +98,9 @@ class AttemptRestore:
         """Return, at a node's first report, the grants that its sidecar neither holds nor runs: it may not know."""
         announcements: list[Effect] = []
         there = {c.container_id for c in report.containers}
+        self._restored = {attempt.id: attempt for attempt in self._restored.values() if not attempt.finished}
         for attempt in self._restored.values():
-            terms = None if attempt.finished else grant_terms(self._world, attempt.app_id, now_s)
+            terms = grant_terms(self._world, attempt.app_id, now_s)
             if terms is None:
                 continue
             for live in attempt.live:

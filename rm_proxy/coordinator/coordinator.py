@@ -275,6 +275,7 @@ class Coordinator:
         for live in (live for old in others for live in old.live if live.killed is not None):
             attempt.containers.inherit(live)  # its end may be reported to this one
         others.append(attempt)
+        self.inventory.forget_old_apps()
         for old in end_earlier(others):
             self._state.urgent += old.take_effects()
             self.attempts.touched[old.id] = old

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from policies.config.schema import full_queue
@@ -116,7 +117,7 @@ class YarnInventory:
             attempt.notebook.app(record)
             if record.finished_s is not None:
                 attempt.end("the application ended")
-        self._forget_old_apps()
+        self.forget_old_apps()
         return record
 
     def unknown_app(self, app_id: str) -> None:
@@ -124,13 +125,15 @@ class YarnInventory:
         for attempt in self._attempts.by_app.get(app_id, ()):
             attempt.end("the ResourceManager does not know the application any more")
 
-    def _forget_old_apps(self) -> None:
-        for app_id in list(self.records)[: max(0, len(self.records) - MAX_APPS)]:
-            if all(attempt.finished for attempt in self._attempts.by_app.get(app_id, ())):
-                self._forget_app(app_id)
+    def forget_old_apps(self) -> None:
+        """Forget ended applications beyond the limit, whether YARN's records or their masters told of them."""
+        for known in (self.records, self._attempts.by_app):
+            for app_id in list(islice(known, max(0, len(known) - MAX_APPS))):
+                if all(attempt.finished for attempt in self._attempts.by_app.get(app_id, ())):
+                    self._forget_app(app_id)
 
     def _forget_app(self, app_id: str) -> None:
-        self.records.pop(app_id)
+        self.records.pop(app_id, None)
         self.apps.pop(app_id, None)
         for attempt in self._attempts.forget_app(app_id):
             self.discharge(attempt.id)
