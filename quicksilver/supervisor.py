@@ -26,11 +26,18 @@ from typing import Final
 import click
 
 from quicksilver import standby_process
-from quicksilver.common.process import fdstore
+from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.interpreter import module_command
+from quicksilver.common.process.watchdog import SILENT_S
 
 MAX_STORED: Final = 8192
 """Limit of stored sockets; further ones are closed on arrival."""
+HANG_S: Final = SILENT_S
+"""Time after which a command that reported that it works, and does so no more, is ended and restarted, seconds."""
+ABORT_S: Final = 2.0
+"""Time in which a hung command writes its stack to the log, before it is killed, seconds."""
+LOOK_S: Final = 5.0
+"""How often a command's reports are checked, and this process's own is sent, seconds."""
 GRACE_S: Final = 15.0
 """Time for an orderly end before the command is killed, seconds."""
 STEADY_S: Final = 1.0
@@ -56,6 +63,9 @@ class _Child:
     ready_s: float | None = None
     stop_by_s: float | None = None
     """When it is killed, if it was asked to end; monotonic seconds."""
+    alive_s: float | None = None
+    """When it last reported that it works; None before the first report."""
+    hung: bool = False
 
 
 @dataclass(slots=True)
@@ -81,6 +91,7 @@ class Supervisor:
     _was_ready: bool = False
     _failures: int = 0
     _start_at_s: float = 0.0
+    _looked_s: float = 0.0
     _standby_at_s: float = 0.0
     _leaving: list[int] = field(default_factory=list)
     """Dismissed standby processes, until they are reaped."""
@@ -122,6 +133,7 @@ class Supervisor:
         if wake in ready:
             for number in wake.recv(256):
                 self._signalled(number)
+        self._end_hung()
         self._kill_late()
         self._reap_standbys()
         code = self._reap(inbox)
@@ -131,9 +143,9 @@ class Supervisor:
 
     def _wait_s(self, now_s: float) -> float | None:
         if self._child is None:
-            return max(0.0, self._start_at_s - now_s)
+            return max(0.0, min(self._start_at_s - now_s, LOOK_S))
         times = [self._child.stop_by_s, self._standby_due_s()]
-        return min((max(0.0, at_s - now_s) for at_s in times if at_s is not None), default=None)
+        return min((max(0.0, at_s - now_s) for at_s in times if at_s is not None), default=LOOK_S)
 
     # Signals
 
@@ -158,6 +170,22 @@ class Supervisor:
     def _end_within_grace(self) -> None:
         if self._child is not None and self._child.stop_by_s is None:
             self._child.stop_by_s = time.monotonic() + GRACE_S
+
+    def _end_hung(self) -> None:
+        """End a command that reports no more. Silence while this process stood still itself does not count."""
+        child, now_s = self._child, time.monotonic()
+        stood_still = now_s - self._looked_s > 2 * LOOK_S
+        self._looked_s = now_s
+        watchdog.alive()
+        if child is None or child.alive_s is None or child.stop_by_s is not None:
+            return
+        if stood_still:
+            child.alive_s = now_s
+        elif now_s - child.alive_s >= HANG_S:
+            text = f"{self.command[0]} hangs, silent for {now_s - child.alive_s:.0f} s: it is aborted"
+            print(f"quicksilver supervise: {text}", file=sys.stderr, flush=True)
+            child.hung, child.stop_by_s = True, now_s + ABORT_S
+            self._send(signal.SIGABRT)
 
     def _kill_late(self) -> None:
         child, now_s = self._child, time.monotonic()
@@ -268,7 +296,7 @@ class Supervisor:
         if not pid:
             return None
         self._read(inbox)  # what it sent before it ended
-        asked = child.stop_by_s is not None
+        asked = child.stop_by_s is not None and not child.hung
         self._child = None
         code = os.waitstatus_to_exitcode(status)
         code = 128 - code if code < 0 else code
@@ -306,6 +334,8 @@ class Supervisor:
             self._child.ready_s = time.monotonic()
             self._was_ready = True
             fdstore.ready()
+        if fields.get("WATCHDOG") == "1":
+            self._child.alive_s = time.monotonic()
         if fields.get("FDSTOREREMOVE") == "1":
             _close(self.stored.pop(name, []))
         if fields.get("FDSTORE") == "1":
@@ -354,7 +384,8 @@ def supervise(command: tuple[str, ...], standby: bool) -> None:
 
     A client that connects between an end and the next start waits instead of being refused. SIGUSR2 replaces the
     command in order by a new process (new code, the same sockets); SIGHUP is forwarded; SIGTERM and SIGINT end both.
-    A command that fails at its very first start ends the supervisor with its exit code. A standby process that has
-    loaded the program waits, so that a restart takes a fraction of a second.
+    A command that fails at its very first start ends the supervisor with its exit code. One that hangs, and so no
+    longer reports that it works, is aborted and restarted. A standby process that has loaded the program waits, so that
+    a restart takes a fraction of a second.
     """
     raise SystemExit(Supervisor(module_command("quicksilver", *command), use_standby=standby).run())

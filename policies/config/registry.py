@@ -7,9 +7,10 @@ it is asked for, so that a broken package disturbs only those who use it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, getmodule, signature
+from math import inf
 from typing import Any, Final
 
 from policies import signatures
@@ -50,6 +51,14 @@ PARAMETERS: Final = {slot: tuple(signature(call).parameters)[1:] for slot, call 
 """By slot: the parameters that a policy's function takes, in order."""
 
 
+@dataclass(slots=True)
+class Off:
+    """Until when a policy is not called, and why (`guarded_call`)."""
+
+    until_s: float = -inf
+    why: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A policy with checked settings, ready to be called with the arguments of its slot and `cfg` among them."""
@@ -64,6 +73,7 @@ class Bound:
     by_size: bool = False
     by_work: bool = False
     assign: Callable[..., Any] | None = None
+    off: Off = field(default_factory=Off, compare=False, repr=False)
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -175,7 +185,7 @@ def load_offer(offer: Offer) -> Policy:
     """Import the policy that a package offers, and check that it fits the slot. Raises BrokenPolicyError."""
     try:
         policy = offer.entry.load()
-    except Exception as error:
+    except BaseException as error:
         why = f"'{offer.value}' cannot be imported: {type(error).__name__}: {error}"
         raise BrokenPolicyError(f"{offer}: {why}; repair or uninstall the package") from error
     if not isinstance(policy, Policy):

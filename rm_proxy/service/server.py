@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from policies.config.description import describe
+from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.access import Side, protect
@@ -26,6 +27,7 @@ from quicksilver.common.http.servlets.conf import Property, policy_rows, section
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants
+from quicksilver.common.process import watchdog
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
@@ -183,6 +185,7 @@ class Proxy:
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; YARN's REST is read once before the first connection is accepted."""
+        measure_calls(time.monotonic)
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self.bypass.loop_fault)
         self.recovery.recall(time.time())
@@ -348,6 +351,7 @@ class Proxy:
         self.effects.handle(self.coordinator.take_urgent())
 
     def _on_round(self) -> None:
+        watchdog.alive()
         now_s = time.time()
         self.reloader.tick(now_s)
         self._warn_of_promotion()

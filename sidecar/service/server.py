@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from policies.config.description import describe
+from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
@@ -27,7 +28,7 @@ from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.kerberos.async_login import AsyncLogin
 from quicksilver.common.messages import ContainerEvent, ReloadAnswer, ReloadRequest
-from quicksilver.common.process import fdstore
+from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.limits import raise_open_files
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.settings.reload import Audit, How, Reloader, on_hangup
@@ -207,6 +208,7 @@ class Sidecar:
         if self.dispatcher.resizing is not None:
             self._guardian.start()
         self._handle_signals()
+        measure_calls(time.monotonic)
         self._reloader.begin(time.time())
         self._recover()
         gates.take_over_handshakes()
@@ -400,6 +402,7 @@ class Sidecar:
 
     async def _clock(self) -> None:
         for second in count():
+            watchdog.alive()
             self._reloader.tick(time.time())
             if second % _ATTAINED_S == 0 and self.dispatcher.journal is not None:
                 self.dispatcher.journal.write_attained()

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Final
 
+from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
@@ -45,6 +46,7 @@ class Keeper:
         """Keep a worker until stopped."""
         for number in _SIGNALS:
             signal.signal(number, self._stop)
+        fdstore.ready()
         try:
             while self._stop_by_s is None:
                 begun_s = time.monotonic()
@@ -90,6 +92,7 @@ class Keeper:
         heard_s = time.monotonic()
         with life:
             while True:
+                watchdog.alive()
                 if select.select([life], [], [], _TICK_S)[0]:
                     if not life.recv(4096):
                         break

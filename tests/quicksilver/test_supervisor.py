@@ -194,3 +194,48 @@ time.sleep({WAIT_S})
     with supervisor(sys.executable, "-c", meddler) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["[]\n", "['mine']\n"]
+
+
+HANGING = """
+import sys
+from quicksilver.common.process import fdstore, watchdog
+fdstore.ready()
+assert watchdog.alive()
+print("up", flush=True)
+def policy_without_end():
+    while True:
+        pass
+policy_without_end() if sys.argv[1] == "loops" else sys.stdin.read()
+"""
+IMPATIENT = f"import quicksilver.supervisor as s; s.HANG_S, s.ABORT_S, s.LOOK_S = 2.0, 1.0, 0.2; {SUPERVISE}"
+
+
+@pytest.mark.parametrize("how", ["loops", "is stopped"])
+def test_a_command_that_hangs_is_ended_and_restarted(how: str) -> None:
+    command = [sys.executable, "-c", IMPATIENT, sys.executable, "-c", HANGING, how]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "up\n"
+            (first,) = psutil.Process(process.pid).children()
+            if how == "is stopped":
+                first.suspend()
+            assert process.stdout.readline() == "up\n", "another one began"
+            assert not first.is_running()
+        finally:
+            process.terminate()
+            _, errors = process.communicate(timeout=WAIT_S)
+    assert "hangs, silent for" in errors
+    assert ("policy_without_end" in errors) == (how == "loops"), "its stack names what it hung in"
+
+
+def test_a_command_that_never_reported_is_left_alone() -> None:
+    silent = "import time; from quicksilver.common.process import fdstore; fdstore.ready(); time.sleep(4); print('up')"
+    command = [sys.executable, "-c", IMPATIENT, sys.executable, "-c", silent]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "up\n"
+        finally:
+            process.terminate()
+            _, errors = process.communicate(timeout=WAIT_S)
+    assert "hangs" not in errors

@@ -32,7 +32,7 @@ from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.servlets.conf import Property, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
-from quicksilver.common.process import fdstore
+from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.limits import raise_open_files
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import get_logger
@@ -42,6 +42,7 @@ from quicksilver.common.web.access import browsers
 
 log = get_logger(__name__)
 REST_SOCKET: Final = "app-server-rest"
+_ALIVE_S: Final = 1.0
 """The name under which the listening socket is kept while the server restarts."""
 
 
@@ -76,7 +77,12 @@ class AppServer:
         """Open the store and begin to serve. Raises StoreUnavailableError."""
         await asyncio.to_thread(self.database.open)
         server = serve(self.app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
-        runs = (("rest", server), ("admission", self.admission.run()), ("watcher", self.watcher.run()))
+        runs = (
+            ("rest", server),
+            ("admission", self.admission.run()),
+            ("watcher", self.watcher.run()),
+            ("alive", _report_alive()),
+        )
         self._tasks = [asyncio.create_task(run, name=name) for name, run in runs]
         log.info("the app server serves", listen=str(self.settings.rest_listen), store=self.database.name)
 
@@ -145,6 +151,12 @@ class AppServer:
     def _properties(self) -> list[Property]:
         found = [row for name, one in self._sections.items() for row in section_rows(name, one, self._source)]
         return sorted(found, key=lambda one: one.name)
+
+
+async def _report_alive() -> None:
+    while True:
+        watchdog.alive()
+        await asyncio.sleep(_ALIVE_S)
 
 
 async def run(server: AppServer) -> None:

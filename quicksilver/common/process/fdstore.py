@@ -27,16 +27,24 @@ def notify(text: str, descriptors: Sequence[int] = ()) -> bool:
 
     Raises OSError when it is set and the message cannot be sent.
     """
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address:
+    if not os.environ.get("NOTIFY_SOCKET"):
         return False
-    if address.startswith("@"):
-        address = f"\0{address[1:]}"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-        sock.connect(address)
+    with connected() as sock:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
         sock.sendmsg([text.encode()], rights)
     return True
+
+
+def connected() -> socket.socket:
+    """Return a socket for messages to $NOTIFY_SOCKET. Raises KeyError when it is not set, or OSError."""
+    address = os.environ["NOTIFY_SOCKET"]
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+    try:
+        sock.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
 
 
 def ready() -> bool:
