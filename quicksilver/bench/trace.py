@@ -19,9 +19,10 @@ import uvloop
 
 from quicksilver.bench import results, sizes
 from quicksilver.bench.emulator.jobs import Scaling, scaled
-from quicksilver.bench.emulator.model import JobSpec, RunResult, TaskRecord, TaskSpec
+from quicksilver.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord, TaskSpec
 from quicksilver.bench.emulator.nodes.nodes import host_of
 from quicksilver.bench.emulator.run import RunSpec, run
+from quicksilver.bench.harm import harm, sentence
 from quicksilver.bench.las.run import interruptible
 from quicksilver.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver.bench.mercury.plan import Size, Step
@@ -75,9 +76,14 @@ def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: Size, bas
     )
 
 
+def counted(run: RunResult) -> list[JobRecord]:
+    """Return the jobs that count: all but the first ones of class WARM."""
+    return [job for job in run.jobs if job.klass != WARM]
+
+
 def summary(found: RunResult) -> dict[str, Any]:
     """Return one run's figures, times in seconds: all jobs but the first ones of class WARM count."""
-    jobs = [job for job in found.jobs if job.klass != WARM]
+    jobs = counted(found)
     ended = [job for job in jobs if job.ended_s is not None]
     tasks = [task for job in jobs for task in job.tasks if task.ended_s is not None]
     figures: dict[str, Any] = {
@@ -130,6 +136,15 @@ def ratios(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
         if group in first and group in other:
             found[group] = sizes.mean_ratios(first[group], other[group])
     return found | {name: other[name] for name in _LOSSES if name in other}
+
+
+def harms(runs: Sequence[RunResult]) -> dict[str, dict[str, Any]]:
+    """Return, by competitor of quicksilver and by stock competitor, how single jobs fared (`harm.harm`)."""
+    ours, stock = ([run for run in runs if BY_NAME[run.competitor].quicksilver == own] for own in (True, False))
+    return {
+        run.competitor: {other.competitor: found for other in stock if (found := harm([other], [run], counted))}
+        for run in ours
+    }
 
 
 def _listed(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
@@ -210,6 +225,9 @@ def trace(
 def _finish(result: Mapping[str, Any], runs: Sequence[RunResult], folder: Path) -> None:
     """Write the result and its page, print it; exit with code 1 when tasks were lost or done twice."""
     path = results.write("trace", result, {"runs": [packed(one) for one in runs]}, folder)
+    for who, others in result["harm"].items():
+        for whom, one in others.items():
+            click.echo(sentence(who, whom, one), err=True)
     click.echo(f"written to {path}", err=True)
     click.echo(json.dumps(result))
     click.echo(f"page: {beside(path)}", err=True)
@@ -258,6 +276,7 @@ def _compared(
         "offered": offered | {"window_s": round(jobs[-1].arrives_s, 1)},
         "competitors": found,
         "ratios": {other: ratios(base, found[other]) for other in competitors[1:]},
+        "harm": harms(runs),
         "policies": sections_of(competitors),
         "machine": results.machine(),
         "commit": results.commit(),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any, Final
 
 from quicksilver.bench.emulator.model import RunResult
+from quicksilver.bench.harm import harm
 from quicksilver.bench.mixes import compare, goals, guarantees, slowdown
 from quicksilver.bench.mixes.figures import METRICS, counted, figures
 from quicksilver.bench.mixes.mixes import BY_NAME, GUARANTEES
@@ -36,6 +38,12 @@ def of_mix(plan: Plan, mix: str, runs: Runs) -> dict[str, Any]:
         if step.seed in seeds:
             found.setdefault(step.competitor, []).append({"seed": step.seed} | figures(bound(step), is_open))
     answers = compare.compared(found, plan.ours, plan.stock)
+    for name, answer in answers.items():
+        answer["harm"] = {
+            other: one
+            for other in plan.stock
+            if (one := harm(runs.get((mix, other), ()), runs[mix, name], partial(counted, is_open=is_open)))
+        }
     first = plan.ours[0] if plan.ours else ""
     curves = _cdfs(mix, runs) if BY_NAME[mix].cdf else {}
     return {

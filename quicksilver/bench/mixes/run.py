@@ -14,6 +14,7 @@ import click
 
 from quicksilver.bench import results
 from quicksilver.bench.emulator.model import RunResult
+from quicksilver.bench.harm import sentence
 from quicksilver.bench.las.run import interruptible
 from quicksilver.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver.bench.mercury.lanes import Failed, Lanes
@@ -109,6 +110,10 @@ def _finish(whole: dict[str, Any], found: Found, folder: Path, progress: Progres
     """Write the result and its page, print it; exit with code 1 when a run broke, or tasks were lost or done twice."""
     raw = [packed(run) for same in found.values() for run in same]
     path = results.write("mixes", whole, {"runs": raw}, folder)
+    for name, mix in whole["mixes"].items():
+        for who, answer in mix.get("compared", {}).items():
+            for whom, one in answer["harm"].items():
+                progress(sentence(who, whom, one, f" on {name}"))
     progress(f"written to {path}")
     progress(f"page: {beside(path)}")
     click.echo(json.dumps(whole))

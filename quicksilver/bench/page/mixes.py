@@ -8,7 +8,7 @@ from typing import Any, Final
 from quicksilver.bench.mercury.raw import unpacked
 from quicksilver.bench.page import plain
 from quicksilver.bench.page.mercury import bars, distributions, over_time
-from quicksilver.bench.page.verdict import compared, in_short, losses
+from quicksilver.bench.page.verdict import compared, harm_table, harmed, in_short, losses
 from quicksilver.report.model import Block, Page, Prose, Section, Table, Value
 
 _TABLE: Final = (
@@ -109,7 +109,11 @@ def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     for key, title in (("sizes", "number of tasks"), ("work", "tasks x duration"), ("classes", "kind")):
         own = [{"competitor": who, **metrics[key]} for who, metrics in by_competitor.items() if metrics.get(key)]
         found += [plain.rows_of(own, f"Ratios of the mean latency to the best stock one, by {title}")] if own else []
-    return found
+    return found + harm_table(_harm(by_competitor))
+
+
+def _harm(by_competitor: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {who: metrics.get("harm", {}) for who, metrics in by_competitor.items()}
 
 
 def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Section:
@@ -133,6 +137,7 @@ def _sentences(result: Mapping[str, Any]) -> list[str]:
             compared(who, f"the best stock scheduler on {name}", metrics)
             for who, metrics in mix.get("compared", {}).items()
         ]
+        own += harmed(_harm(mix.get("compared", {})), f" on {name}")
         lost = losses(mix.get("competitors", {}))
         found += [
             sentence for sentence in (*own, f"On {name}: {lost[0].lower()}{lost[1:]}" if lost else "") if sentence

@@ -8,7 +8,7 @@ from typing import Any, Final
 from quicksilver.bench.mercury.raw import unpacked
 from quicksilver.bench.page import plain
 from quicksilver.bench.page.mercury import bars, distributions, over_time
-from quicksilver.bench.page.verdict import compared, in_short, losses
+from quicksilver.bench.page.verdict import compared, harm_table, harmed, in_short, losses
 from quicksilver.report.model import Block, Page, Section, Table
 
 _BARS: Final = (
@@ -18,7 +18,7 @@ _BARS: Final = (
     ("wait_p95_s", "Task wait, p95", "seconds"),
     ("kills", "Kills", "containers"),
 )
-_APART: Final = ("competitors", "ratios")
+_APART: Final = ("competitors", "ratios", "harm")
 
 
 _CLASSES: Final = (
@@ -53,6 +53,7 @@ def read(result: Mapping[str, Any]) -> Page:
     for key, title in _CLASSES[1:]:
         rows = [{"competitor": one["competitor"], **one[key]} for one in ratios if one.get(key)]
         blocks += [plain.rows_of(rows, f"Ratios of the mean latency, {title[0].lower()}{title[1:]}")] if rows else []
+    blocks += harm_table(result.get("harm", {}))
     runs = {run["competitor"]: [unpacked(run)] for run in result.get("raw", {}).get("runs", [])}
     blocks += _classes(figures) + bars(figures, _BARS)
     blocks += over_time(runs) + distributions(runs, windowed=False) if runs else []
@@ -64,5 +65,7 @@ def read(result: Mapping[str, Any]) -> Page:
     used = Section("CPU and memory", [Table(columns, costs)])
     first = next(iter(figures), "")
     said = [compared(who, f"`{first}`", one) for who, one in result.get("ratios", {}).items()]
-    short = in_short(result, [sentence for sentence in (*said, losses(figures)) if sentence])
+    short = in_short(
+        result, [sentence for sentence in (*said, *harmed(result.get("harm", {})), losses(figures)) if sentence]
+    )
     return Page("bench-trace", summary.facts, [*short, *summary.sections, Section("Competitors", blocks), used])

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from quicksilver.bench.harm import LONGER_S, RATIO, sentence
 from quicksilver.bench.page import plain
 from quicksilver.common.settings.settings_yaml import settings_yaml
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Block, Code, Estimate, Prose, Section, Value
+from quicksilver.report.model import Block, Code, Estimate, Prose, Section, Table, Value
 
 _LATENCIES: Final = (
     ("latency_mean_s", "the mean job"),
@@ -16,6 +17,7 @@ _LATENCIES: Final = (
     ("latency_p95_s", "the p95 of jobs"),
     ("makespan_s", "all jobs together"),
 )
+_HARM: Final = ("jobs", "harmed", "unfinished", "ratio_p95", "ratio_worst", "worst")
 _NO_CHANGE: Final = 0.005
 """A ratio so near to 1 is called the same."""
 
@@ -80,6 +82,23 @@ def compared(who: str, whom: str, ratios: Mapping[str, Any]) -> str:
 def _ratio_key(key: str) -> str:
     """Return the name that bench-trace gives a ratio: `latency_mean_ratio` of `latency_mean_s`."""
     return f"{key.removesuffix('_s')}_ratio"
+
+
+def harmed(harm: Mapping[str, Mapping[str, Any]], where: str = "") -> list[str]:
+    """Return a sentence for each pair of competitors: how many single jobs were harmed."""
+    return [sentence(who, whom, one, where) for who, others in harm.items() for whom, one in others.items()]
+
+
+def harm_table(harm: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Return the same as a table."""
+    rows: list[list[Value]] = [
+        [who, whom, *(plain.value_of(one.get(key)) for key in _HARM)]
+        for who, others in harm.items()
+        for whom, one in others.items()
+    ]
+    columns = ["competitor", "against", "jobs", f"> {RATIO:g} times and {LONGER_S:g} s longer", "did not end"]
+    columns += ["p95 of ratios", "worst ratio", "worst job"]
+    return [Table(columns, rows, "Single jobs against the same jobs on stock YARN")] if rows else []
 
 
 def losses(figures: Mapping[str, Mapping[str, Any]]) -> str:

@@ -111,6 +111,9 @@ def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:
     assert found["goals"]["facebook_77.latency_mean_s_gain"]["at_most"] is False
     each = found["mixes"]["facebook_77"]["compared"][OURS]["each"]
     assert each["only_g_tuned"]["latency_mean_s"]["ratio"] == round(31.05 / 61.05, 4) and "bound" in each
+    harm = found["mixes"]["facebook_77"]["compared"][OURS]["harm"]
+    assert list(harm) == ["only_g_tuned", "only_g_fair"] and harm["only_g_fair"]["jobs"] == 20
+    assert harm["only_g_fair"]["harmed"] == 0 and harm["only_g_fair"]["ratio_worst"] == round(32.0 / 52.0, 3)
     lost = found["goals"]["facebook_77.work_lost_ratio"]
     assert (lost["goal"], lost["met"]) == (0.01, False)
     mix = found["mixes"]["facebook_77"]
