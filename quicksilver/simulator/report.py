@@ -21,6 +21,7 @@ from quicksilver.report.model import (
     Table,
     Value,
 )
+from quicksilver.simulator.count_names import meaning
 from quicksilver.simulator.figures import ALL, GRID, sampled
 from quicksilver.simulator.findings import findings
 from quicksilver.simulator.results import better, by_label, compared, estimate, metric
@@ -287,15 +288,15 @@ def _count(rows: Sequence[Row], pair: str) -> float | Estimate | None:
 
 
 def _counts(variants: Mapping[str, Sequence[Row]]) -> Section:
-    blocks: list[Block] = []
-    for title, which in (("counts", "counts"), ("figures of the systems' own", "extra")):
-        names = list(
-            dict.fromkeys(name for rows in variants.values() for row in rows for name in getattr(row.figures, which))
+    """Return what the systems counted, each count with what it means; "–" where a system does not count it."""
+    rows: list[list[Value]] = [
+        [f"`{name}`", *(_own(same, which, name) for same in variants.values()), meaning(name)]
+        for which in ("counts", "extra")
+        for name in dict.fromkeys(
+            name for same in variants.values() for row in same for name in getattr(row.figures, which)
         )
-        if names:
-            table = [[label, *(_own(rows, which, name) for name in names)] for label, rows in variants.items()]
-            blocks.append(Table(["system", *names], table, title))
-    return Section("Counts", blocks)
+    ]
+    return Section("Counts", [Table(["count", *variants, "what it is"], rows)] if rows else [])
 
 
 def _own(rows: Sequence[Row], which: str, name: str) -> float | Estimate | None:
@@ -304,9 +305,22 @@ def _own(rows: Sequence[Row], which: str, name: str) -> float | Estimate | None:
 
 
 def _settings(variants: Mapping[str, Sequence[Row]]) -> Section:
-    found = [Prose(f"`{label}`: {_said(rows[0])}") for label, rows in variants.items()]
+    """Return a table of the systems' settings, and those that have settings of their own as YAML."""
+    settings = {label: rows[0].settings for label, rows in variants.items()}
+    names = dict.fromkeys(name for own in settings.values() for name, value in own.items() if _is_plain(value))
+    rows: list[list[Value]] = [
+        [f"`{name}`", *(_setting(own[name]) if name in own else None for own in settings.values())] for name in names
+    ]
+    found: list[Block] = [Table(["setting", *settings], rows)] if rows else []
+    for label, own in settings.items():
+        nested = {name: value for name, value in own.items() if not _is_plain(value)}
+        found += [Code(settings_yaml(nested), f"Of `{label}`")] if nested else []
     return Section("Settings", found)
 
 
-def _said(row: Row) -> str:
-    return ", ".join(f"{name} {value}" for name, value in row.settings.items()) or "none"
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, (str, int, float))
+
+
+def _setting(value: object) -> Value:
+    return value if isinstance(value, (str, int, float)) else "not set"

@@ -5,7 +5,7 @@ for (const place of document.querySelectorAll(".lines")) {
   const colour = name => styles().getPropertyValue(name).trim();
   const dashes = [[], [6, 3], [2, 3]];
   const xs = [...new Set(plot.series.flatMap(one => one.x))].sort((a, b) => a - b);
-  const number = value => value === null || value === undefined ? "–" : Math.abs(value) >= 1000 || value === 0 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
+  const number = value => value === null || value === undefined ? "" : Math.abs(value) >= 1000 || value === 0 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
 
   // Values of a series at all xs: steps hold, other lines go straight on between two points.
   const at = (one, values) => {
@@ -61,7 +61,7 @@ for (const place of document.querySelectorAll(".lines")) {
     ctx.restore();
   };
   const scale = (which, time) => ({time, distr: which.log ? 3 : 1, range: range(which)});
-  const width = () => Math.min(place.clientWidth, 736);
+  const width = () => Math.min(place.clientWidth, 1408);
   const made = new uPlot({
     width: width(), height: 300, series, bands, axes: [axis(plot.x, 44), axis(plot.y, 64)],
     scales: {x: {...scale(plot.x, false), range: plot.x.log ? undefined : (u, low, high) => [low, plot.x.most ?? (high > low ? high : low + 1)]}, y: scale(plot.y, false)},

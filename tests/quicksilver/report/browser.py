@@ -47,6 +47,11 @@ class Browser:
         """Open a file, and wait until it is loaded."""
         self._call("POST", f"{self._session}/url", url=page.as_uri())
 
+    def resize(self, width: int, height: int = 844) -> None:
+        """Have the page on a screen of this size, which may be narrower than a window can be."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._call("POST", f"{self._session}/goog/cdp/execute", cmd="Emulation.setDeviceMetricsOverride", params=size)
+
     def run(self, script: str, *arguments: Any) -> Any:
         """Return what a script returns."""
         return self._call("POST", f"{self._session}/execute/sync", script=script, args=list(arguments))

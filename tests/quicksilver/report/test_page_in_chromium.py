@@ -117,3 +117,21 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
     assert found.run("return document.querySelectorAll('.table table').length") == 7
     assert found.console() == []
     assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []
+
+
+def test_a_page_uses_a_wide_screen_and_fits_a_narrow_one(tmp_path: Path) -> None:
+    name = "FB-2010_samples_24_times_1hr_withInputPaths_0.tsv"
+    tables = [Table(["who", "s"], [["a", 1.0]], title) for title in ("one", "two")]
+    lines = Lines("rate", Axis("s"), Axis("1/s"), [Series("a", [0, 1], [1, 2])])
+    section = Section(f"Of {name}", [Prose(f"Read from `{name}`."), *tables, lines])
+    (tmp_path / "page.html").write_text(html(Page(f"Simulation of {name}", [("trace", name)], [section])))
+    with browser(tmp_path) as found:
+        found.resize(1440, 900)
+        found.open(tmp_path / "page.html")
+        top, other = found.run("return [...document.querySelectorAll('.table')].map(one => one.offsetTop)")
+        assert top == other, "tables stand side by side"
+        assert found.run("return document.querySelector('.lines canvas').clientWidth") > 1300
+        assert found.run("return document.querySelector('.u-legend').textContent").find("\u2013") < 0
+        found.resize(390)
+        found.open(tmp_path / "page.html")
+        assert found.run("return document.documentElement.scrollWidth") <= 390

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from quicksilver.cli import cli
 from quicksilver.report.model import Estimate
 from quicksilver.simulator.cli import to_set
+from quicksilver.simulator.count_names import meaning
 from quicksilver.simulator.options import joined
 from quicksilver.simulator.sweep import Variant
 from quicksilver.simulator.tune import Verdict
@@ -279,6 +280,8 @@ def test_the_product_is_compared_with_its_own_world_where_everything_is_guarante
     stock = ["yarn_capacity", "yarn_fair", "opportunistic"]
     assert list(variants) == ["quicksilver only_g", *stock, "yarn_fifo", "quicksilver preset=default"]
     assert found["base"] != "quicksilver preset=default"
+    counted = {name for one in variants.values() for run in (*one["counts"], *one["extra"]) for name in run}
+    assert [name for name in sorted(counted) if not meaning(name)] == [], "the report says what each count is"
     base, ours = variants["quicksilver only_g"], variants["quicksilver preset=default"]
     others = [{k: v for k, v in one["settings"].items() if k != "policies"} for one in (base, ours)]
     assert others[0] == others[1] and others[0]["node_beat_s"] == 2.0

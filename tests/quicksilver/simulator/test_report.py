@@ -102,6 +102,26 @@ def test_queues_kills_and_what_to_write_have_sections() -> None:
     assert written[-1] == Code("policies:\n  preset: default", "To run `quicksilver preset=default`")
 
 
+def test_counts_and_settings_stand_in_tables_and_never_as_python_writes_them() -> None:
+    one, other = row("quicksilver", 1, 1.0), row("yarn_fair", 1, 1.0)
+    settings = {"policies": {"preset": "default", "queues": ["a"]}, "end_beats": True, "reuse_s": None}
+    counts = {"tasks": 4, "granted Q": 3, "decided shed": 2}
+    rows = [replace(one, settings=settings, figures=replace(one.figures, counts=counts)), other]
+    by_title = {section.title: section for section in page([], rows).sections}
+    (counted,) = by_title["Counts"].blocks
+    assert isinstance(counted, Table) and list(counted.columns) == ["count", "yarn_fair", "quicksilver", "what it is"]
+    assert [cells[:3] for cells in counted.rows] == [
+        ["`tasks`", 4, 4],
+        ["`granted Q`", None, 3],
+        ["`decided shed`", None, 2],
+    ]
+    assert all(cells[3] for cells in counted.rows)
+    table, code = by_title["Settings"].blocks
+    assert isinstance(table, Table)
+    assert list(table.rows) == [["`k`", 1, None], ["`end_beats`", None, True], ["`reuse_s`", None, "not set"]]
+    assert code == Code("policies:\n  preset: default\n  queues:\n  - a", "Of `quicksilver`")
+
+
 def test_one_system_has_nothing_to_be_compared_with() -> None:
     found = page([], ROWS[:1])
     assert [section.title for section in found.sections if section.title.startswith(("Against", "Over", "Who"))] == []
