@@ -18,8 +18,8 @@ from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.coordinator.open_waits import open_waits
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.history.open_waits import open_waits
 from rm_proxy.views.admission_models import AdmissionInfo
 from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo

@@ -7,9 +7,9 @@ import time
 from typing import Final
 
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.open_waits import open_waits
 from rm_proxy.history.cluster_sample import NAMES, Sample, Shrinks
 from rm_proxy.history.delay_window import DelayWindow
+from rm_proxy.history.open_waits import open_waits
 from rm_proxy.history.time_series import LEVELS, TimeSeries
 from rm_proxy.service.periodic_sampler import PeriodicSampler
 

@@ -95,6 +95,7 @@ def test_a_finished_application_and_one_that_nobody_knows(browser: Browser, url:
 def test_one_container(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/containers/{cid(9)}", "container", focusable=5)
     browser.open(f"{url}/ui/containers/{cid(9)}")
+    browser.until("return document.querySelectorAll('#story li').length > 0")
     story = browser.texts_at_once("#story li")
     assert any("stopped to make room" in one for one in story), story
     assert browser.texts_at_once("#events tbody td:nth-child(2)") == ["started", "killed"]

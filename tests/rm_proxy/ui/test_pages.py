@@ -68,6 +68,8 @@ def test_old_samples_are_not_called_now(browser: Browser, tmp_path: Path, age_s:
         browser.open(f"{url}/ui/")
         assert browser.text("#chart .legend-time").startswith(f"{word} 20")
         assert browser.text("#delays .legend-time").startswith(f"{word} 20")
+        browser.driver.get("about:blank")  # it asks for nothing once the server is gone
+    browser.console()
 
 
 def test_what_the_cluster_page_says(browser: Browser, few: Served) -> None:

@@ -1,7 +1,7 @@
 """How long the containers that wait now have waited so far."""
 
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.coordinator.open_waits import open_waits
+from rm_proxy.history.open_waits import open_waits
 from rm_proxy.views.delays import OpenWaits
 from tests.rm_proxy.yarn_messages import APP, Am, cid, coordinator, node_id, report, row
 
