@@ -131,6 +131,7 @@ class TestFolder:
             "ansible_python_interpreter": sys.executable,
             "quicksilver_program": str(program),
             "quicksilver_group": "root",
+            "quicksilver_tls_group": "root",
             "quicksilver_etc": str(etc),
             "quicksilver_hadoop_conf_dir": str(conf),
             "quicksilver_certificates_host": "localhost",

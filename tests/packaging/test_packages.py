@@ -228,6 +228,22 @@ def test_units_agree_and_systemd_accepts_them(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_each_daemon_has_a_user_of_its_own_and_the_rights_that_it_needs() -> None:
+    users, groups = {}, {}
+    for unit in UNITS:
+        text = (ROOT / "hadoop-conf" / "systemd" / f"quicksilver-{unit}.service").read_text()
+        assert text.count("\nCapabilityBoundingSet=") == 1
+        fields = dict(re.findall(r"^(User|Group|SupplementaryGroups|CapabilityBoundingSet)=(.*)$", text, re.M))
+        users[unit] = (fields.get("User"), fields.get("Group"), fields["CapabilityBoundingSet"] == "")
+        groups[unit] = fields.get("SupplementaryGroups")
+    assert users.pop("sidecar") == (None, None, False)
+    assert users == {unit: (f"quicksilver-{unit}", f"quicksilver-{unit}", True) for unit in users}
+    secrets = "quicksilver quicksilver-tls"
+    assert groups == {"sidecar": None, "tracker": "quicksilver", "proxy": secrets, "app-server": secrets}
+    setup = (ROOT / "deploy/packages/tree/setup-host").read_text()
+    assert f"for daemon in {' '.join(unit for unit in UNITS if unit != 'sidecar')}; do" in setup
+
+
 def test_the_start_takes_about_as_long_as_in_a_virtual_environment(moved: Path) -> None:
     package = min(_cpu_s(str(moved / "bin" / "quicksilver"), "--version") for _ in range(5))
     environment = min(_cpu_s(sys.executable, "-m", "quicksilver", "--version") for _ in range(5))

@@ -111,18 +111,20 @@ def read_tokens(path: Path, place: str) -> Tokens:
 
 
 def read_private(path: Path, place: str) -> str:
-    """Read a small file that only its owner may read. Raises SettingsError."""
+    """Read a small file that only its owner may read, or a group that root has given it to. Raises SettingsError."""
     where = f"{place}: {path}"
     try:
         with path.open("rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+            about = os.fstat(file.fileno())
             content = file.read(_MAX_BYTES + 1)
     except OSError as error:
         remedy = "name a file that this process may read"
         raise SettingsError(f"cannot be read: {error.strerror}", place=where, remedy=remedy) from error
-    if mode & _OTHERS and stat.S_ISREG(mode):
-        what = f"others than its owner may use it (mode {stat.S_IMODE(mode):04o})"
-        raise SettingsError(what, place=where, remedy=f"chmod 600 {path}")
+    shared = stat.S_IRGRP if about.st_uid == 0 else 0
+    if about.st_mode & _OTHERS & ~shared and stat.S_ISREG(about.st_mode):
+        what = f"others than its owner may use it (mode {stat.S_IMODE(about.st_mode):04o})"
+        remedy = f"chmod 600 {path}, or give it to root and a group of its own with mode 640"
+        raise SettingsError(what, place=where, remedy=remedy)
     if len(content) > _MAX_BYTES:
         raise SettingsError(f"has more than {_MAX_BYTES} bytes", place=where, remedy="name the right file")
     return content.decode("utf-8", "replace")

@@ -116,9 +116,11 @@ def test_the_debian_package(packages: dict[str, Path], bare: Root, cluster: Clus
     stack = used(root, cluster, "/lib/systemd/system")
     try:
         state = root.path / "var/lib/quicksilver"
-        uid = root.run("id", "-u", "quicksilver").stdout.strip()
+        uid = root.run("id", "-u", "quicksilver-proxy").stdout.strip()
         assert owner(state / "proxy") == f"{uid} 700"
         assert owner(state / "proxy" / "proxy.db") == f"{uid} 600"
+        other = root.run("id", "-u", "quicksilver-app-server").stdout.strip()
+        assert owner(state / "app-server") == f"{other} 700" and other != uid
         assert owner(state / "sidecar") == "0 700" and list((state / "sidecar").iterdir())
         proxy = stack.pid("proxy")
         assert proxy and str(psutil.Process(proxy).uids().effective) == uid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import socket
 import ssl
 import threading
@@ -498,13 +499,36 @@ def test_a_digest_checks_a_token_and_cannot_be_sent(tmp_path: Path) -> None:
 def test_files_that_others_may_read_are_refused(site: Site, tmp_path: Path) -> None:
     add_token(tmp_path / "t", Role.READ)
     assert (tmp_path / "t").stat().st_mode & 0o777 == 0o600
-    (tmp_path / "t").chmod(0o640)
-    with pytest.raises(SettingsError, match=r"^security\.token_file: .*/t: others .* \(mode 0640\); chmod 600 "):
-        Security(SecuritySettings(token_file=tmp_path / "t"))
+    for mode in (0o604, 0o620, 0o660):
+        (tmp_path / "t").chmod(mode)
+        with pytest.raises(
+            SettingsError, match=rf"^security\.token_file: .*/t: others .* \(mode {mode:04o}\); chmod 600 "
+        ):
+            Security(SecuritySettings(token_file=tmp_path / "t"))
     pair = certs.make_certificate(site.folder, "loose", ["a"])
     pair.key.chmod(0o644)
     with pytest.raises(SettingsError, match=r"^security\.tls_key: .*loose\.key: others .* \(mode 0644\)"):
         Security(site.settings("loose"))
+
+
+@pytest.mark.parametrize("owner", [0, 65534])
+def test_only_root_may_give_a_file_to_a_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: int) -> None:
+    """Its owner could have it read by a group that somebody else is in, and root knows who is in it."""
+    text = add_token(tmp_path / "t", Role.READ)
+    (tmp_path / "t").chmod(0o640)
+    stat = os.fstat
+
+    def owned(descriptor: int) -> os.stat_result:
+        found = list(stat(descriptor))
+        found[4] = owner
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, "fstat", owned)
+    if owner == 0:
+        assert read_tokens(tmp_path / "t", "x").roles(text) == {Role.READ}
+    else:
+        with pytest.raises(SettingsError, match=r"\(mode 0640\); chmod 600 .*, or give it to root and a group"):
+            read_tokens(tmp_path / "t", "x")
 
 
 @pytest.mark.parametrize(
