@@ -23,13 +23,13 @@ from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, joined, merge, merged, prepend, without_ours
-from rm_proxy.attempt.request_size import MAX_ROWS_KEPT, response_id_of, too_large
 from rm_proxy.attempt.resync import doubt, send_later
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.comparison import Question
+from rm_proxy.domain.request_size import MAX_ROWS_KEPT, response_id_of, too_large
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.estimates.duration_tags import request_hints
@@ -150,7 +150,7 @@ class AllocateExchange:
             return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
-        if request.ask and self._tracked and self._table.row_count + len(request.ask) > MAX_ROWS_KEPT:
+        if request.ask and self._tracked and _row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._asked, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
@@ -453,6 +453,11 @@ class AllocateExchange:
             return False
         set_resources(answer.limit, headroom)
         return True
+
+
+def _row_count(table: AskTable) -> int:
+    """Return how many rows of the application are remembered."""
+    return sum(len(entry.rows.by_name) for entry in table.entries.values())
 
 
 def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) -> y.AllocateRequestProto:

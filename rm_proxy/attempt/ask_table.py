@@ -67,7 +67,11 @@ class AskTable:
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
         beyond = beyond_memory_and_cpu(row.capability)
-        rows = AskRows(key, self._touch, self.sums.in_flight, rewritten=key.opportunistic)
+
+        def touch(key: Key) -> None:
+            self.sums.changed[key] = self.entries[key]
+
+        rows = AskRows(key, touch, self.sums.in_flight, rewritten=key.opportunistic)
         entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.sums, rows, beyond)
         if key.opportunistic and ids.fits(key.request_id) and self.serial < ids.MAX_SERIAL:
             self.serial += 1
@@ -75,9 +79,6 @@ class AskTable:
             self.by_guaranteed_id[rows.guaranteed_id] = entry
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
-
-    def _touch(self, key: Key) -> None:
-        self.sums.changed[key] = self.entries[key]
 
     def _drop(self, key: Key) -> None:
         guaranteed_id = self.entries.pop(key).rows.guaranteed_id
@@ -252,11 +253,6 @@ class AskTable:
         self._to_zero.clear()
         self._to_send.clear()
         return out
-
-    @property
-    def row_count(self) -> int:
-        """How many rows of the application are remembered."""
-        return sum(len(entry.rows.by_name) for entry in self.entries.values())
 
     def give_up(self) -> list[y.ResourceRequestProto]:
         """Forget all asks; returns the rows with which the ResourceManager holds them as the application sees them."""

@@ -38,14 +38,16 @@ class Attempt:
     """
 
     def __init__(self, attempt_id: str, world: ClusterView) -> None:
+        def emit(effect: Effect) -> None:
+            self._effects.append(effect)
+
         self.registration = Registration(attempt_id)
         self.id, self.app_id = attempt_id, self.registration.app_id
         self.live = HeldContainers()
-        self.long_poll = LongPoll(lambda sign: self._effect(WaitsNoMore(self.app_id, sign)))
+        self.long_poll = LongPoll(lambda sign: emit(WaitsNoMore(self.app_id, sign)))
         self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self._world = world
         self._effects: list[Effect] = []
-        emit = self._effect
         self.promotion = Promotions(self.app_id, world, self.live, emit)
         self.router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
         self._steering = Steering(world, self.table, self.router, emit)
@@ -78,9 +80,6 @@ class Attempt:
         """Return the effects that are due beside the messages, and forget them."""
         effects, self._effects = self._effects, []
         return effects
-
-    def _effect(self, effect: Effect) -> None:
-        self._effects.append(effect)
 
     @property
     def finished(self) -> bool:
@@ -186,7 +185,7 @@ class Attempt:
         reason = "the ResourceManager restarted before its start"
         for live in [c for c in self.live if not c.is_started]:
             if live.kind is Kind.QUEUEABLE:
-                self._effect(DropHeld(live.node_id, live.id, reason))
+                self._effects.append(DropHeld(live.node_id, live.id, reason))
             if live.kind is Kind.GUARANTEED or live.id in unseen:
                 self.live.pop(live.id)
                 if live.id in unseen:
@@ -218,7 +217,7 @@ class Attempt:
         self.registration.follow(AttemptEvent.TOO_LARGE)
         self.notebook.over()
         self.router.charge()
-        self._effect(TooLarge(self.app_id, why))
+        self._effects.append(TooLarge(self.app_id, why))
         return ahead
 
     def _start_over(self) -> None:
@@ -240,7 +239,7 @@ class Attempt:
             return
         for live in self.live:
             if live.kind is Kind.QUEUEABLE and not live.is_started:
-                self._effect(DropHeld(live.node_id, live.id, reason))
+                self._effects.append(DropHeld(live.node_id, live.id, reason))
         self.abandon()
 
     def abandon(self) -> None:

@@ -200,7 +200,7 @@ def test_every_event_and_cause_has_words() -> None:
     assert {kind.value for kind in EventKind} == explain._EVENTS.keys()
     assert {source.value for source in Source} == explain._ESTIMATES.keys()
     moves = {"drain", "shed", "police", "steal", "correct", "quota", "queued"}
-    assert moves | {"hold", "full", "proxy", "room", "memory"} == explain._CAUSES.keys()
+    assert moves | {"hold", "late", "full", "proxy", "room", "memory"} == explain._CAUSES.keys()
 
 
 TEXT = st.text(max_size=20)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt import allocate_exchange, request_size
+from rm_proxy.attempt import allocate_exchange
 from rm_proxy.attempt.ask_rows import Key
 from rm_proxy.attempt.effects import TooLarge
 from rm_proxy.attempt.registration import AttemptState
-from rm_proxy.attempt.request_size import MAX_READ_BYTES, MAX_RELEASES, MAX_ROWS, response_id_of, too_large
 from rm_proxy.attempt.snapshot import Snapshot
-from rm_proxy.domain import ids
+from rm_proxy.domain import ids, request_size
+from rm_proxy.domain.request_size import MAX_READ_BYTES, MAX_RELEASES, MAX_ROWS, response_id_of, too_large
 from tests.rm_proxy.yarn_messages import ATTEMPT, Am, cid, container, container_proto, coordinator, ended, row
 from tests.rm_proxy.yarn_messages import granted_rows as queueable_rows
 
