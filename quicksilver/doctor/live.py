@@ -69,7 +69,7 @@ class Asker:
             now_s = (before_s + time.time()) / 2
             response.raise_for_status()
             return Answer(response.json(), _skew_s(response.headers.get("Date"), now_s))
-        except (requests.RequestException, QuicksilverError, ValueError) as error:
+        except (requests.RequestException, QuicksilverError, ValueError, RecursionError) as error:
             self.miss(what, url, error)
             return None
 

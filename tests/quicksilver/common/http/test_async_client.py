@@ -282,6 +282,36 @@ def test_a_get_that_fails_says_why(answer: bytes | None, error: type[Exception],
     run(play)
 
 
+def test_an_answer_of_brackets_is_refused() -> None:
+    async def play() -> None:
+        brackets = b"[" * 60_000
+        async with serving(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(brackets) + brackets) as server:
+            with pytest.raises(RefusedError, match="instead of JSON"):
+                await got(server)
+
+    run(play)
+
+
+def test_a_dripping_answer_ends_at_the_total_time() -> None:
+    async def play() -> None:
+        head = b"HTTP/1.1 200 OK\r\ncontent-length: 99999\r\n\r\n"
+        async with serving(head) as server:
+
+            async def drip() -> None:
+                await server.asked.wait()
+                while True:
+                    for writer in list(server.writers):
+                        writer.write(b" ")
+                    await asyncio.sleep(0.01)
+
+            dripping = asyncio.create_task(drip())
+            with pytest.raises(UnreachableError):
+                await got(server, timeout_s=20.0, get_total_s=0.3)
+            dripping.cancel()
+
+    run(play)
+
+
 def test_a_redirect_is_followed_only_where_it_may_be_and_without_credentials() -> None:
     async def play() -> None:
         async with serving(FOUND) as there:

@@ -36,6 +36,14 @@ def test_a_redirect_is_followed_only_where_it_may_be() -> None:
         assert asked == ["/x"]
 
 
+def test_an_answer_of_brackets_is_refused() -> None:
+    with server(lambda *_: (200, {}, b"[" * 100_000)) as url:
+        client = RestClient(url)
+        with pytest.raises(RefusedError, match="instead of JSON"):
+            client.get("/a")
+        client.close()
+
+
 def test_a_body_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rest_client, "SESSION_ANSWER_BYTES", 100_000)
     sizes = [100_000, 100_001]
