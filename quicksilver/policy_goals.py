@@ -30,6 +30,9 @@ class Goal:
     text: str = f'queues: {_QUEUES}   # YARN queues whose containers may be queueable; "*" for all'
     beside: str = ""
     """What else has to be done for it."""
+    good_for: str = ""
+    bad_for: str = ""
+    """Advice of its own, where its text changes what the preset's advice is about; "": the preset's."""
 
 
 _MAPREDUCE: Final = f"""\
@@ -52,6 +55,9 @@ GOALS: Final[dict[str, Goal]] = {
         # Queues that are not listed stay guaranteed: the ResourceManager schedules them as before.
         queues: {_QUEUES}
         """,
+        good_for="a first queue of short jobs, beside queues whose jobs must run as before",
+        bad_for="jobs of the listed queues whose containers cannot do with less CPU for a while; short jobs of the"
+        " other queues, which get no faster",
     ),
     "kill-free": Goal(
         "No container is killed for a guaranteed one: it gets less CPU for a while (least attained service).",
@@ -65,6 +71,9 @@ GOALS: Final[dict[str, Goal]] = {
             quantum_s: 10     # a container that ran this long gives way to one that ran less
         """,
         "Nodes need memory for containers that stand still: `quicksilver install --with sharing`; `help preemption`.",
+        good_for="clusters whose jobs lose much when a container is killed",
+        bad_for="nodes whose NodeManager has no memory beyond the sidecar's: there a guaranteed container kills"
+        " queueable ones",
     ),
     "las": Goal(
         "Least attained service first (Kairos): good for heavy tails whose durations nobody knows.",
@@ -87,6 +96,9 @@ GOALS: Final[dict[str, Goal]] = {
               td_s: 10        # tasks expected to run longer than this are guaranteed
               pq: 70          # percent of the others that are queueable
         """,
+        good_for="long tasks that must keep YARN's guarantees beside short ones, where jobs of one name are alike",
+        bad_for="jobs whose tasks are much longer than those of earlier jobs of the same name: until they end, they"
+        " count as short; nodes without memory beyond the sidecar's",
     ),
     "spark-executors": Goal(
         "Spark executors may be queueable; they are never shrunk or killed for room.",
@@ -99,9 +111,12 @@ GOALS: Final[dict[str, Goal]] = {
         preempt:
           policy: las           # leaves containers of Spark and Flink alone (its setting by_type)
         """,
+        good_for="Spark jobs that can begin with some of their executors, beside short jobs",
+        bad_for="Spark jobs that need all executors at once, and streaming: an executor may wait in the queue for long;"
+        " route these only_g",
     ),
     "by-night": Goal(
-        "Nothing is queueable by day; by night all queues may have queueable containers.",
+        "Nothing is queueable by day; every night, 20:00 to 6:00, the listed queues may have queueable containers.",
         "default",
         f"""\
         queues: []              # by day: all guaranteed
@@ -110,12 +125,15 @@ GOALS: Final[dict[str, Goal]] = {
             queues: {_QUEUES}
         windows:
           - name: night
-            cron: "0 20 * * mon-fri"    # minute hour day month weekday
+            cron: "0 20 * * *"          # minute hour day month weekday: each night, those of the weekend too
             length_s: 36000             # 20:00 to 6:00
             drain_s: 300                # in the last 5 minutes nothing starts that would run beyond the end
             use: night
         # time_zone: Europe/Berlin      # else that of the machine
         """,
+        good_for="nightly batches beside days in which nothing may change",
+        bad_for="short jobs of the day, which get no faster; jobs that run on into the morning, whose further"
+        " containers are guaranteed",
     ),
     "try-10-percent": Goal(
         "A tenth of the applications gets quicksilver's policies, the others stay as they are.",
@@ -129,6 +147,9 @@ GOALS: Final[dict[str, Goal]] = {
           - percent: 10           # chosen by the application's id; raise it step by step
             use: try
         """,
+        good_for="a first look at a production cluster: compare the tenth with the others before you raise it",
+        bad_for="measuring the gain of the whole cluster: nine of ten applications still schedule as on stock YARN;"
+        " jobs whose containers cannot do with less CPU for a while may be in the tenth",
     ),
     "watch-only": Goal(
         "Decide and record, change nothing: see what quicksilver would do.",
@@ -137,6 +158,8 @@ GOALS: Final[dict[str, Goal]] = {
         mode: shadow              # active when you like what `quicksilver decision list` shows
         queues: {_QUEUES}
         """,
+        good_for="seeing what quicksilver would decide on your jobs, with nothing changed",
+        bad_for="judging the gain: what is recorded are decisions on a cluster that did not follow them",
     ),
     "off": Goal("Everything stays guaranteed: the ResourceManager schedules as without quicksilver.", "stock", ""),
 }
@@ -172,7 +195,8 @@ def settings_for(name: str, queues: Sequence[str]) -> str:
     if goal is None:
         raise click.BadParameter(f"unknown goal '{name}'; {close_to(name, list(GOALS))}", param_hint="--goal")
     preset: Preset = PRESETS[goal.preset]  # type: ignore[index]
-    head = [f"Goal {name}: {goal.what}", f"Good for: {preset.good_for}.", f"Bad for: {preset.bad_for}."]
+    good_for, bad_for = goal.good_for or preset.good_for, goal.bad_for or preset.bad_for
+    head = [f"Goal {name}: {goal.what}", f"Good for: {good_for}.", f"Bad for: {bad_for}."]
     head += [f"Besides: {goal.beside}"] if goal.beside else []
     lines = [f"# {line}" for text in head for line in wrap(text, _WIDTH, subsequent_indent="  ")]
     lines += ["policies:", f"  preset: {goal.preset}"]

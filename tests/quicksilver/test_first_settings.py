@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from policies.config.presets import NAMES
+from policies.config.presets import NAMES, PRESETS
 from quicksilver.cli import cli
 from quicksilver.common.settings.settings_file import check_settings
 from quicksilver.policy_goals import GOALS, settings_for
@@ -50,6 +50,27 @@ def test_what_is_written_for_a_goal_has_neither_mistakes_nor_warnings(
     allowed = ("mercury", "hawk", "eagle", "apollo", "opportunistic") if goal not in GOALS else ()
     assert (found.mistakes, found.notes) == ([], [])
     assert found.warnings == [] or goal in allowed, "these presets kill Spark's containers; their goals do not"
+
+
+@pytest.mark.parametrize("goal", ["short-jobs-one-queue", "kill-free", "long-guaranteed", "spark-executors", "by-night",
+                                  "try-10-percent", "watch-only"])  # fmt: skip
+def test_goals_that_change_what_a_preset_is_for_have_advice_of_their_own(goal: str) -> None:
+    """The advice of the default preset is to keep Spark guaranteed, which is wrong above routes that do not."""
+    advice = " ".join(settings_for(goal, ["*"]).partition("policies:")[0].replace("#", "").split())
+    chosen, preset = GOALS[goal], next(one for name, one in PRESETS.items() if name == GOALS[goal].preset)
+    assert preset.good_for not in advice and preset.bad_for not in advice
+    assert chosen.good_for and chosen.good_for in advice and chosen.bad_for and chosen.bad_for in advice
+
+
+@pytest.mark.parametrize("day", range(23, 30))
+def test_by_night_is_each_night_and_says_so(day: int, tmp_path: Path) -> None:
+    assert "every night, 20:00 to 6:00" in GOALS["by-night"].what
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(settings_for("by-night", ["*"]) + "  time_zone: UTC\n")
+    night = call("policy", "what-if", "--file", file, "--queue", "root.a", "--at", f"2026-11-{day}T21:00").output
+    assert "open: night" in night
+    by_day = call("policy", "what-if", "--file", file, "--queue", "root.a", "--at", f"2026-11-{day}T12:00").output
+    assert "none is open" in by_day
 
 
 def test_goals_are_listed_and_an_unknown_one_is_guessed(tmp_path: Path) -> None:
