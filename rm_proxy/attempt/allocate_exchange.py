@@ -13,7 +13,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskTable, is_rewritten
+from rm_proxy.attempt.ask_table import AskTable, is_rewritten, row_count
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
@@ -150,7 +150,7 @@ class AllocateExchange:
             return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
-        if request.ask and self._tracked and _row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
+        if request.ask and self._tracked and row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._asked, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
@@ -453,11 +453,6 @@ class AllocateExchange:
             return False
         set_resources(answer.limit, headroom)
         return True
-
-
-def _row_count(table: AskTable) -> int:
-    """Return how many rows of the application are remembered."""
-    return sum(len(entry.rows.by_name) for entry in table.entries.values())
 
 
 def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) -> y.AllocateRequestProto:

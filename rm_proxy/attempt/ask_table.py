@@ -67,11 +67,7 @@ class AskTable:
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
         beyond = beyond_memory_and_cpu(row.capability)
-
-        def touch(key: Key) -> None:
-            self.sums.changed[key] = self.entries[key]
-
-        rows = AskRows(key, touch, self.sums.in_flight, rewritten=key.opportunistic)
+        rows = AskRows(key, self._touch, self.sums.in_flight, rewritten=key.opportunistic)
         entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.sums, rows, beyond)
         if key.opportunistic and ids.fits(key.request_id) and self.serial < ids.MAX_SERIAL:
             self.serial += 1
@@ -79,6 +75,9 @@ class AskTable:
             self.by_guaranteed_id[rows.guaranteed_id] = entry
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
+
+    def _touch(self, key: Key) -> None:
+        self.sums.changed[key] = self.entries[key]
 
     def _drop(self, key: Key) -> None:
         guaranteed_id = self.entries.pop(key).rows.guaranteed_id
@@ -254,15 +253,6 @@ class AskTable:
         self._to_send.clear()
         return out
 
-    def give_up(self) -> list[y.ResourceRequestProto]:
-        """Forget all asks; returns the rows with which the ResourceManager holds them as the application sees them."""
-        out = [row for entry in self.entries.values() for row in entry.rows.as_asked()]
-        for q in list(self.by_private.values()):
-            self.park(q)
-        out += [_q_row(key, private, host, 0) for private, (key, host) in self._to_zero.items()]
-        self.start_over()
-        return out
-
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
         for rows in self.sums.in_flight:
@@ -282,6 +272,21 @@ class AskTable:
             elif not (row.num_containers or (private and Key.of(row).opportunistic)):
                 gone.append(row)
         return gone
+
+
+def row_count(table: AskTable) -> int:
+    """Return how many rows of the application are remembered."""
+    return sum(len(entry.rows.by_name) for entry in table.entries.values())
+
+
+def give_up(table: AskTable) -> list[y.ResourceRequestProto]:
+    """Forget all asks; returns the rows with which the ResourceManager holds them as the application sees them."""
+    out = [row for entry in table.entries.values() for row in entry.rows.as_asked()]
+    for q in list(table.by_private.values()):
+        table.park(q)
+    out += [_q_row(key, private, host, 0) for private, (key, host) in table._to_zero.items()]
+    table.start_over()
+    return out
 
 
 def entry_of_row(table: AskTable, row: y.ResourceRequestProto) -> AskEntry | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -10,7 +11,7 @@ from policies.model import AppView, Kind
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.allocate_exchange import AllocateExchange, Parts
 from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskEntry, AskTable
+from rm_proxy.attempt.ask_table import AskEntry, AskTable, give_up
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
@@ -38,16 +39,14 @@ class Attempt:
     """
 
     def __init__(self, attempt_id: str, world: ClusterView) -> None:
-        def emit(effect: Effect) -> None:
-            self._effects.append(effect)
-
         self.registration = Registration(attempt_id)
         self.id, self.app_id = attempt_id, self.registration.app_id
         self.live = HeldContainers()
-        self.long_poll = LongPoll(lambda sign: emit(WaitsNoMore(self.app_id, sign)))
+        self.long_poll = LongPoll(lambda sign: self._effect(WaitsNoMore(self.app_id, sign)))
         self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self._world = world
         self._effects: list[Effect] = []
+        emit = self._effect
         self.promotion = Promotions(self.app_id, world, self.live, emit)
         self.router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
         self._steering = Steering(world, self.table, self.router, emit)
@@ -72,7 +71,7 @@ class Attempt:
                 self.containers,
                 self.long_poll.signs,
                 emit,
-                self._give_up,
+                partial(_give_up, self),
             )
         )
 
@@ -80,6 +79,9 @@ class Attempt:
         """Return the effects that are due beside the messages, and forget them."""
         effects, self._effects = self._effects, []
         return effects
+
+    def _effect(self, effect: Effect) -> None:
+        self._effects.append(effect)
 
     @property
     def finished(self) -> bool:
@@ -185,7 +187,7 @@ class Attempt:
         reason = "the ResourceManager restarted before its start"
         for live in [c for c in self.live if not c.is_started]:
             if live.kind is Kind.QUEUEABLE:
-                self._effects.append(DropHeld(live.node_id, live.id, reason))
+                self._effect(DropHeld(live.node_id, live.id, reason))
             if live.kind is Kind.GUARANTEED or live.id in unseen:
                 self.live.pop(live.id)
                 if live.id in unseen:
@@ -199,26 +201,6 @@ class Attempt:
         if not self.finished:
             self.registration.follow(AttemptEvent.NOT_REGISTERED)
         self.notebook.new()
-
-    def _give_up(self, why: str) -> y.AllocateRequestProto:
-        """Track the asks no longer, since they are too many: later ones pass as they are, and stay guaranteed.
-
-        Returns the content that has the ResourceManager hold them as the application sees them, and nothing of ours.
-        """
-        resync, exclusions = self.registration.resync, self.exchange.exclusions
-        ahead = y.AllocateRequestProto(ask=resync.give_up() if resync is not None else ())
-        ahead.ask.extend(self.exchange.resend or ())
-        ahead.ask.extend(self.table.give_up())
-        ahead.blacklist_request.blacklist_removals.extend(sorted(exclusions.maybe - self.router.blacklist))
-        exclusions.restore(())
-        self._steering.forget()
-        self.router.start_over(self.router.blacklist)
-        self.promotion.clear()
-        self.registration.follow(AttemptEvent.TOO_LARGE)
-        self.notebook.over()
-        self.router.charge()
-        self._effects.append(TooLarge(self.app_id, why))
-        return ahead
 
     def _start_over(self) -> None:
         self.long_poll.start_over()
@@ -239,7 +221,7 @@ class Attempt:
             return
         for live in self.live:
             if live.kind is Kind.QUEUEABLE and not live.is_started:
-                self._effects.append(DropHeld(live.node_id, live.id, reason))
+                self._effect(DropHeld(live.node_id, live.id, reason))
         self.abandon()
 
     def abandon(self) -> None:
@@ -320,3 +302,24 @@ def _must_preempt(app_type: str, live: HeldContainers, entries: Iterable[AskEntr
     precedences = live.precedences(app_type)
     wanted = {entry.key.priority for entry in entries if entry.g_share or entry.q_wanted or entry.pending}
     return any(frameworks.all_wait_for(app_type, priority, precedences) for priority in wanted)
+
+
+def _give_up(attempt: Attempt, why: str) -> y.AllocateRequestProto:
+    """Track the asks no longer, since they are too many: later ones pass as they are, and stay guaranteed.
+
+    Returns the content that has the ResourceManager hold them as the application sees them, and nothing of ours.
+    """
+    resync, exclusions, router = attempt.registration.resync, attempt.exchange.exclusions, attempt.router
+    ahead = y.AllocateRequestProto(ask=resync.give_up() if resync is not None else ())
+    ahead.ask.extend(attempt.exchange.resend or ())
+    ahead.ask.extend(give_up(attempt.table))
+    ahead.blacklist_request.blacklist_removals.extend(sorted(exclusions.maybe - router.blacklist))
+    exclusions.restore(())
+    attempt._steering.forget()
+    router.start_over(router.blacklist)
+    attempt.promotion.clear()
+    attempt.registration.follow(AttemptEvent.TOO_LARGE)
+    attempt.notebook.over()
+    router.charge()
+    attempt._effect(TooLarge(attempt.app_id, why))
+    return ahead
