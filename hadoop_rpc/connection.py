@@ -77,7 +77,7 @@ AUTH_SASL = 0xDF
 
 _MAGIC = b"hrpc"
 _PREAMBLE_BYTES = 7
-_MAX_NAMES = 256  # distinct method headers remembered per connection
+MAX_NAMES = 256  # distinct method headers remembered per connection
 _OK = RpcResponseHeaderProto.SUCCESS
 _CALL_START = b"\x08\x02\x10\x00\x18"  # how request headers begin up to the call id: rpcKind, rpcOp
 _RESPONSE_START = b"\x08"
@@ -239,7 +239,7 @@ class ServerConnection(_Receiver):
     def _learn(self, name_bytes: bytes) -> tuple[str, str]:
         header = parse_message(RequestHeaderProto.FromString, name_bytes, "method header")
         names = (as_text(header.declaringClassProtocolName), as_text(header.methodName))
-        if len(self._names) >= _MAX_NAMES:
+        if len(self._names) >= MAX_NAMES:
             self._names.clear()
         self._names[name_bytes] = names
         return names

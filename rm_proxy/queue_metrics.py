@@ -21,7 +21,7 @@ _SHEDS: Final = ("hold", "late", "full", "drain", "shed", "police", "steal", "co
 _CAUSES: Final = frozenset({"room", "memory", "proxy", *_SHEDS})
 _STATUSES: Final = (exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)
 _DELAY_S: Final = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
-_MAX_ENDS: Final = 10_000
+MAX_ENDS: Final = 10_000
 Labels = tuple[str, str]
 """Queue and type."""
 
@@ -125,5 +125,5 @@ def _work_s(event: ContainerEvent) -> float:
 
 def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
     kept[key] = value
-    while len(kept) > _MAX_ENDS:
+    while len(kept) > MAX_ENDS:
         kept.popitem(last=False)

@@ -7,7 +7,7 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 
-_REMEMBERED: Final = 65_536
+MAX_REMEMBERED: Final = 65_536
 """Container ids whose application and attempt are remembered: each report names all of its node again."""
 _LOW_BITS: Final = 32
 _AS_OPPORTUNISTIC: Final = 1 << _LOW_BITS
@@ -40,14 +40,14 @@ def app_of_attempt(attempt_id: str) -> str:
     return f"application_{timestamp}_{number}"
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def app_of_container(container_id: str) -> str:
     """Return the application's id of `container_[eNN_]T_N_A_C`; "" when it is not a container id."""
     parts = container_id.split("_")
     return f"application_{parts[-4]}_{parts[-3]}" if len(parts) in (5, 6) and parts[0] == "container" else ""
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(MAX_REMEMBERED)
 def attempt_of_container(container_id: str) -> str:
     """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is not a container id."""
     parts = container_id.split("_")

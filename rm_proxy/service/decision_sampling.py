@@ -12,7 +12,7 @@ from typing import Final
 
 from rm_proxy.domain.records import MAX_SCORES, DecisionRecord
 
-_MAX_KINDS: Final = 512
+MAX_KINDS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Sampler:
         kind = self._kinds.get((slot, alternative))
         if kind is None:
             kind = self._kinds[slot, alternative] = _Kind()
-            while len(self._kinds) > _MAX_KINDS:
+            while len(self._kinds) > MAX_KINDS:
                 self._kinds.popitem(last=False)
         second = int(now_s)
         if second != kind.second:

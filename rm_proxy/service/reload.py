@@ -23,7 +23,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.writer import Writer
 
 _NODE_TIMEOUT_S: Final = 10.0
-_MAX_ANSWER: Final = 8 << 20
+MAX_ANSWER: Final = 8 << 20
 _CALLS: Final = 16
 """Sidecars that are asked at once."""
 
@@ -97,7 +97,7 @@ class ProxyReloader:
         reports = {node.id: node.report for node in self._coordinator.nodes.values()}
         urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
         body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
-        client = AsyncRestClient(timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=_MAX_ANSWER)
+        client = AsyncRestClient(timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=MAX_ANSWER)
         calls = asyncio.Semaphore(_CALLS)
         try:
             asked = (_ask_node(client, calls, node_id, url, body) for node_id, url in urls.items())

@@ -20,7 +20,7 @@ from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord
 from rm_proxy.views.history_models import LedgerRow
 
 SortKey = Literal["submitted", "finished", "elapsed", "id", "name", "user", "queue", "type", "waiting", "held"]
-_REMEMBERED: Final = 5000
+MAX_REMEMBERED: Final = 5000
 _SETTLED_S: Final = 120.0
 """Time after an application's end by which the sidecars have reported everything of it."""
 
@@ -110,7 +110,7 @@ class AppLedgers:
         over = [app.id for app in apps if app.finished_s is not None and now_s - app.finished_s > _SETTLED_S]
         with self._lock:
             self._known.update((app_id, more.get(app_id)) for app_id in over if app_id not in found)
-            while len(self._known) > _REMEMBERED:
+            while len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
         return {app_id: row for app_id, row in {**found, **more}.items() if row is not None}
 

@@ -12,7 +12,7 @@ from quicksilver.common.process.socket_pair import PairedSocket
 from sidecar.gate.events import ClientClosed, FromClient, FromUpstream, GateEvent, UpstreamClosed
 from sidecar.gate.gate import Gate
 
-_KEPT_BYTES_MAX: Final = 32 * 2**20
+MAX_KEPT_BYTES: Final = 32 * 2**20
 """A client whose undecided calls are larger than this is not read until they are decided."""
 _UNDECIDED: Final = "its undecided calls are too large"
 
@@ -46,7 +46,7 @@ class Connection:
 
     def limit_client(self) -> None:
         """Read the client only while the stored bytes of its undecided calls are within the limit."""
-        if self.gate.kept_bytes > _KEPT_BYTES_MAX:
+        if self.gate.kept_bytes > MAX_KEPT_BYTES:
             self.client.hold(_UNDECIDED)
         else:
             self.client.release(_UNDECIDED)
@@ -90,7 +90,7 @@ class ClientSide(PairedSocket):
     def data_received(self, data: bytes) -> None:  # noqa: D102
         connection = self._connection
         connection.put(connection, FromClient(data))
-        if self.holds or connection.gate.kept_bytes > _KEPT_BYTES_MAX:
+        if self.holds or connection.gate.kept_bytes > MAX_KEPT_BYTES:
             connection.limit_client()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
@@ -108,7 +108,7 @@ class UpstreamSide(PairedSocket):
     def data_received(self, data: bytes) -> None:  # noqa: D102
         connection = self._connection
         connection.put(connection, FromUpstream(data))
-        if connection.client.holds or connection.gate.kept_bytes > _KEPT_BYTES_MAX:
+        if connection.client.holds or connection.gate.kept_bytes > MAX_KEPT_BYTES:
             connection.limit_client()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102

@@ -12,7 +12,7 @@ from sidecar.node.events import Answered, Forward, Launch, Outcome, Settled, War
 from sidecar.node.node_state import NodeState
 from sidecar.node.phases import STARTS, Phase
 
-_FORGERS_MAX: Final = 1000
+MAX_FORGERS: Final = 1000
 
 
 class Launches:
@@ -52,7 +52,7 @@ class Launches:
             return
         if is_forged(event.text):
             self.forgers[container.start.attempt_id] = event.now_s
-            while len(self.forgers) > _FORGERS_MAX:
+            while len(self.forgers) > MAX_FORGERS:
                 self.forgers.popitem(last=False)
         if container.kind == QUEUEABLE:
             kind = EventKind.LOST if event.outcome is Outcome.LOST else EventKind.FAILED

@@ -10,15 +10,13 @@ from fastapi import FastAPI, Path, Response
 
 from quicksilver.common.http.api_docs import add_api_docs
 from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
-from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers
+from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, install_error_handlers
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
 from sidecar.metrics import CONTENT_TYPE
 from sidecar.node.events import Drain, Dropped, Granted
 from sidecar.node.node import Node
 from sidecar.node.report_view import container, containers
 from sidecar.service.dispatcher import Dispatcher
-
-_BODY_BYTES = 8 * 2**20
 
 
 class Health(Message):
@@ -43,7 +41,7 @@ def make_api(dispatcher: Dispatcher, report: Callable[[], Report]) -> FastAPI:
     app = FastAPI(title="quicksilver sidecar", version="1", docs_url=None, redoc_url=None)
     add_api_docs(app)
     install_error_handlers(app)
-    app.add_middleware(BodyLimit, max_bytes=_BODY_BYTES)
+    app.add_middleware(BodyLimit, max_bytes=DEFAULT_BODY_BYTES)
     _grant_routes(app, dispatcher)
     _node_routes(app, dispatcher.node, report)
 

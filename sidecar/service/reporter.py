@@ -27,7 +27,7 @@ from sidecar.metrics import SidecarMetrics
 log = get_logger(__name__)
 _EVENTS_PER_REPORT: Final = 1000
 _REMIND_S: Final = 60.0
-_MAX_ANSWER: Final = 8 << 20
+MAX_ANSWER: Final = 8 << 20
 _REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
 
 
@@ -56,7 +56,7 @@ class RestLine(Line):
     def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
         super().__init__(url)
         self._client = AsyncRestClient(
-            timeout_s=timeout_s, remedy=_REMEDY, credentials=credentials, max_answer=_MAX_ANSWER
+            timeout_s=timeout_s, remedy=_REMEDY, credentials=credentials, max_answer=MAX_ANSWER
         )
 
     async def post(self, report: Report) -> Ack:  # noqa: D102

@@ -72,7 +72,7 @@ from sidecar.service.status import NO_JOURNAL, Limitations, Status
 log = get_logger(__name__)
 NOT_SHARED: Final = Chosen(None)
 """Stands in where nothing is ever resized."""
-_MAX_ANSWER: Final = 64 << 20
+MAX_ANSWER: Final = 64 << 20
 """Maximum bytes of an answer of the NodeManager."""
 _GUARDIAN_S: Final = 3.0
 _STOP_S: Final = 1.5
@@ -152,7 +152,7 @@ class Sidecar:
             timeout_s=self.settings.rest_timeout_s,
             remedy="is the NodeManager up?",
             login=AsyncLogin(keytab, self.place.web_host) if keytab else None,
-            max_answer=_MAX_ANSWER,
+            max_answer=MAX_ANSWER,
         )
 
     def _assemble(self, chosen: Chosen) -> tuple[Dispatcher, Status]:

@@ -41,7 +41,7 @@ _HEARTBEAT: Final = "nodeHeartbeat"
 _MB_UNITS: Final = ("", "Mi")
 _LONG_MAX: Final = 2**63 - 1
 _INT_MAX: Final = 2**31 - 1
-_CALLS_MAX: Final = 1000
+MAX_CALLS: Final = 1000
 """Calls without an answer; a NodeManager has one at a time."""
 
 
@@ -224,8 +224,8 @@ class TrackerRelay:
     def _expect(self, call: Call, statuses: Iterable[ContainerStatusProto]) -> None:
         if self._extra == Size():
             return
-        if len(self._asked) >= _CALLS_MAX:
-            raise RemoteProtocolError(f"more than {_CALLS_MAX} calls without an answer")
+        if len(self._asked) >= MAX_CALLS:
+            raise RemoteProtocolError(f"more than {MAX_CALLS} calls without an answer")
         self._asked[call.call_id] = (call.method, _running(statuses))
 
     # Answers of the ResourceManager

@@ -30,7 +30,7 @@ from quicksilver.common.process.logs import get_logger
 log = get_logger(__name__)
 _REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/report")
 _BEARER: Final = "bearer "
-_MAX_TOKEN: Final = 1000
+MAX_TOKEN: Final = 1000
 _OPEN: Final = ("/metrics", "/healthz", "/readyz")
 """Paths that `security.metrics_open` opens."""
 _LOOPBACK_NAMES: Final = ("localhost", "localhost.localdomain", "ip6-localhost")
@@ -291,7 +291,7 @@ def _bearer(authorization: str | None) -> str | None:
     if authorization is None:
         return None
     is_token = authorization[: len(_BEARER)].lower() == _BEARER
-    return authorization[len(_BEARER) :].strip()[:_MAX_TOKEN] if is_token else ""
+    return authorization[len(_BEARER) :].strip()[:MAX_TOKEN] if is_token else ""
 
 
 def _refusal(wanted: Collection[Role], *, known: bool, tried: bool) -> Refusal:

@@ -34,7 +34,7 @@ GET_TOTAL_S: Final = 120.0
 """How long a whole GET may take where the caller sets no other limit: a server may send a byte every few seconds."""
 _KEEP_S: Final = 50.0
 """An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a closed one."""
-_MAX_KNOWN: Final = 10_000
+MAX_KNOWN: Final = 10_000
 _LABEL: Final = "[A-Za-z0-9_-]{1,63}"
 _ADDRESS: Final = re.compile(rf"https?://({_LABEL}(\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/.*)?")
 _JSON: Final = {"Content-Type": "application/json"}
@@ -169,7 +169,7 @@ class AsyncRestClient:
             return {}
         if url not in self._looked_up:  # the host is looked up in a thread, then it is known
             await asyncio.get_running_loop().run_in_executor(None, self._credentials.headers, url)
-            if len(self._looked_up) >= _MAX_KNOWN:
+            if len(self._looked_up) >= MAX_KNOWN:
                 self._looked_up.clear()
             self._looked_up.add(url)
         return self._credentials.headers(url)

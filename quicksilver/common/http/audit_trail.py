@@ -30,7 +30,7 @@ _SECRET: Final = re.compile(r"/ui/log(in|out)\b.*", re.DOTALL)
 """Calls with a token in their body."""
 _ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants")
 """Messages between proxy and sidecars, many each second."""
-_MAX_BODY: Final = 2000
+MAX_BODY: Final = 2000
 
 
 class AuditTrail:
@@ -54,8 +54,8 @@ class AuditTrail:
 
         async def read() -> Message:
             message = await receive()
-            if len(body) < _MAX_BODY:
-                body.extend(message.get("body", b"")[:_MAX_BODY])
+            if len(body) < MAX_BODY:
+                body.extend(message.get("body", b"")[:MAX_BODY])
             return message
 
         async def answer(message: Message) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process import fdstore
 
-_BACKLOG: Final = 4096
+BACKLOG: Final = 4096
 """Connections that wait to be accepted; the kernel's own limit is net.core.somaxconn."""
 
 
@@ -32,7 +32,7 @@ def bound_socket(host: str, port: int, name: str = "") -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         _keep_alive(sock)
         sock.bind(info[4])
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
