@@ -52,7 +52,7 @@ class ProxySettings(SettingsModel):
     default one would be (own)."""
     metrics_queues: int = Field(50, ge=0, le=1000)
     """YARN queues that have metrics of their own, the first that are met; others count as `other` (own)."""
-    round_s: float = Field(1.0, gt=0, le=60)
+    round_s: float = Field(1.0, gt=0, le=20)
     """Time between two rounds of the coordinator."""
     nodes_refresh_s: float = Field(5.0, gt=0)
     """How often nodes are read from the ResourceManager."""

@@ -27,7 +27,6 @@ from quicksilver.common.http.servlets.conf import Property, policy_rows, section
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants
-from quicksilver.common.process import watchdog
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
@@ -351,7 +350,6 @@ class Proxy:
         self.effects.handle(self.coordinator.take_urgent())
 
     def _on_round(self) -> None:
-        watchdog.alive()
         now_s = time.time()
         self.reloader.tick(now_s)
         self._warn_of_promotion()

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process import watchdog
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -115,6 +116,7 @@ class YarnPoller:
         await self._lookup.close()
 
     async def _round(self) -> None:
+        watchdog.alive()  # also where rounds fail: that is for the error budget
         try:
             begun_s, away_s = monotonic(), 0.0
             for _ in self._coordinator.round_in_parts(time.time()):

@@ -151,6 +151,22 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
     assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_each_round_reports_that_the_proxy_works(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """One that fails, too: that is a fault for the error budget, and nothing that a restart mends."""
+    reports, faults = list[bool](), list[bool]()
+    monkeypatch.setattr(yarn_poller.watchdog, "alive", lambda: reports.append(True))
+
+    def on_round() -> None:
+        if fails:
+            raise ValueError("a mistake of ours")
+
+    world, settings = coordinator(nodes=1), ProxySettings()
+    poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, "http://rm", on_round, lambda: faults.append(True))
+    loops.run(poller._round())
+    assert (reports, faults) == ([True], [True] * fails)
+
+
 def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
     monkeypatch.setattr(yarn_poller, "monotonic", lambda: now_s)
