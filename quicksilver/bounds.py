@@ -17,6 +17,15 @@ from typing import Final
 from hadoop_rpc.connection import MAX_NAMES
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from policies.config.guarded_call import CALL_LIMIT_S, OFF_S
+from quicksilver.applications.client.master_answers import (
+    MASTER_ANSWER_BYTES,
+    MASTER_EVENTS,
+    MASTER_INSTANCES,
+    MASTER_PORTS,
+    MASTER_SERVICES,
+)
+from quicksilver.applications.client.master_api import MASTER_CALL_S, MASTER_LONG_POLL_S
+from quicksilver.applications.client.master_places import PLACES
 from quicksilver.applications.description.document import MAX_BYTES, MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
 from quicksilver.applications.description.templates import MAX_VALUE_CHARACTERS
 from quicksilver.applications.master.http_server import BODY_BYTES, CONNECTIONS
@@ -26,6 +35,7 @@ from quicksilver.common.http.access import MAX_TOKEN
 from quicksilver.common.http.async_client import MAX_ANSWER, MAX_KNOWN
 from quicksilver.common.http.audit_trail import MAX_BODY
 from quicksilver.common.http.connection import ANSWER_S, HEAD_BYTES, HEADERS, PIPELINED, REQUEST_S
+from quicksilver.common.http.rest_client import SESSION_ANSWER_BYTES, SESSION_READ_S
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES
 from quicksilver.common.process.audit_log import MAX_VALUE
 from quicksilver.common.process.limits import MAX_PEERS
@@ -128,10 +138,10 @@ def rest_bounds() -> Sequence[Bound]:
 
 def proxy_bounds() -> Sequence[Bound]:
     """Return the bounds of the proxy."""
-    return (*_masters(), *_remembered(), *_elsewhere())
+    return (*_connections(), *_calls(), *_remembered(), *_elsewhere())
 
 
-def _masters() -> Sequence[Bound]:
+def _connections() -> Sequence[Bound]:
     refused = "`connections_refused_total{reason="
     return (
         Bound(
@@ -153,6 +163,11 @@ def _masters() -> Sequence[Bound]:
             '`{reason="handshake"}`',
         ),
         Bound("a peer that vanished", "TCP keepalive, 2 minutes", "closed", "`connections`"),
+    )
+
+
+def _calls() -> Sequence[Bound]:
+    return (
         Bound(
             "one frame",
             f"{size(BEFORE_LOGIN_BYTES)} before the login, after it {size(MAX_REQUEST_BYTES)} of an application master "
@@ -344,6 +359,19 @@ def app_server_bounds() -> Sequence[Bound]:
         Bound("applications that wait", setting("app_server.max_waiting"), "429"),
         Bound("listeners to events; events that one has not read", own, "503; closed"),
         Bound("an answer with a log", setting("app_server.max_log_kb"), "its end alone"),
+        Bound(
+            "an answer of an application's master: bytes; services, instances, events, ports; a call",
+            f"{size(MASTER_ANSWER_BYTES)}; {MASTER_SERVICES}, {MASTER_INSTANCES}, {MASTER_EVENTS}, {MASTER_PORTS}; "
+            f"{MASTER_CALL_S:g} s, {MASTER_LONG_POLL_S:g} s where it waits for news",
+            "refused; the application keeps its last state",
+            "the log",
+        ),
+        Bound(
+            "other answers to commands and the app server",
+            f"{size(SESSION_ANSWER_BYTES)}, {SESSION_READ_S:g} s",
+            "an error",
+        ),
+        Bound("nodes of masters that are remembered", f"{PLACES}", "the oldest is forgotten"),
         Bound("master: connections", f"{CONNECTIONS}", "closed at once"),
         Bound("master: head; body", f"{size(MASTER_HEAD_BYTES)}; {size(BODY_BYTES)}", "413"),
     )

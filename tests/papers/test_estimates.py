@@ -96,13 +96,13 @@ def _report(age_s: float) -> ContainerReport:
 
 
 def test_an_underestimate_is_corrected_before_anyone_ends() -> None:
-    """Forty tasks of 60 s, expected to take 6 s: their age is what is known, and the estimate follows it."""
+    """Forty tasks of 60 s, expected to take 6 s: their age is what is known, and they may run as long again."""
     policies, known, means = hinted(6.0), Estimator(), []
     for age_s in range(1, 60):
         known.running("n1", [_report(age_s)] * 40, {APP.id: APP}, policies)
         means.append(known.expected(APP, 0, policies).mean_s)
     assert means == sorted(means) and means[5] == 6.0
-    assert means[-1] == pytest.approx((3 * 6 + 40 * 59) / 43)
+    assert means[-1] == pytest.approx((3 * 6 + 40 * 2 * 59) / 43)
 
 
 def test_stragglers_are_known_by_their_age() -> None:
@@ -117,8 +117,8 @@ def test_stragglers_are_known_by_their_age() -> None:
             found.append(stage(durations_s, 25, 6.0, watched=watch))
     half, late = (fmean(run[quarter] for run in watched) for quarter in (1, 2))
     half_blind, late_blind = (fmean(run[quarter] for run in unwatched) for quarter in (1, 2))
-    assert half < 0.65 * half_blind and late < 0.4 * late_blind
-    assert half < 0.35 and late < 0.15
+    assert half < 0.1 * half_blind and late < 0.6 * late_blind
+    assert half < 0.05 and late < 0.25
 
 
 def test_a_node_of_stragglers_does_not_underestimate_its_queue() -> None:

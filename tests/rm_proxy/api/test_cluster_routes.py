@@ -30,7 +30,7 @@ def test_live_containers_on_a_timeline(tmp_path: Path) -> None:
         ]
         proxy.world.report(node_id(1), report(1, containers=containers), now_s)
         asyncio.run(sampler.sample())
-        client = TestClient(proxy.app())
+        client = TestClient(proxy.app(), "http://localhost")
         timeline = client.get(f"/v1/nodes/{node_id(1)}/timeline").json()
         spans = {one["container_id"]: one for one in timeline["containers"]}
         assert abs(spans[cid(1)]["held_s"] - (now_s - 30)) < 1 and spans[cid(1)]["started_s"] is None

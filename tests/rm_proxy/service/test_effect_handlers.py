@@ -19,7 +19,7 @@ class Handlers(EffectHandlers):
         self.metrics, self.bypass, self.announcer = ProxyMetrics(), Mock(), Mock()
         self.sent: list[tuple[str, Grants]] = []
         self.announcer.send = lambda node_id, message: self.sent.append((node_id, message))
-        super().__init__(self.metrics, Mock(), Mock(), self.bypass, self.announcer)
+        super().__init__(self.metrics, Mock(), Mock(), self.bypass, self.announcer, Mock())
 
 
 def test_each_class_of_effect_has_a_handler() -> None:

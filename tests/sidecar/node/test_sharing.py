@@ -69,6 +69,18 @@ def run(node: Node, name: str, now_s: float, **fields: Any) -> list[object]:
     return list(node.handle(Ready(name, now_s)))
 
 
+OTHER = {"app_id": "application_1_0002", "attempt_id": "appattempt_1_0002_000001"}
+
+
+def run_other(node: Node, name: str, now_s: float) -> None:
+    """Bring a queueable container of another application to the point where it runs."""
+    node.handle(SessionUp(OTHER["attempt_id"], now_s))
+    node.handle(Granted((grant(name, **OTHER),), now_s))
+    node.handle(Arrived(replace(start(name), **OTHER), now_s))
+    node.handle(Answered(name, *GOOD, now_s))
+    node.handle(Ready(name, now_s))
+
+
 def full(**more: Any) -> Node:
     """Return a node of 2 cores with a, b (running), c, d; who came later preempted who had attained most."""
     node = shared(**more)
@@ -263,17 +275,19 @@ def test_without_a_shrinking_policy_nothing_is_shared() -> None:
 
 
 def test_the_end_of_a_container_tells_what_shrinking_saved_and_for_whom() -> None:
-    node = full()
+    node = shared()
+    run_other(node, "a", 0)
+    for at_s, name in enumerate("bcd", 1):
+        run(node, name, at_s)
+        for each in "abcd":
+            node.handle(Resized(each, "", at_s))
     node.handle(Served({"a": 7.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
-    by = node.state.sharing.shares()["a"].last_by
+    share = node.state.sharing.shares()["a"]
+    by, saved_s = share.last_by, round(share.saved_s, 3)
     (end,) = [c.event for c in node.handle(Ended("a", 12)) if isinstance(c, ReportEvent)]
     assert (end.kind, end.times_shrunk, end.cause) == (EventKind.ENDED, 1, by) and by in ("c", "d")
-    assert end.saved_s == node_share_saved(full(), "a") and 0 < end.saved_s < 7.0
+    assert end.saved_s == saved_s and 0 < end.saved_s < 7.0
     assert end.attained_s is not None and end.attained_s >= 7.0
-
-
-def node_share_saved(node: Node, name: str) -> float:
-    return round(node.state.sharing.shares()[name].saved_s, 3)
 
 
 def test_a_kill_saves_nothing_and_names_its_cause() -> None:
@@ -282,9 +296,6 @@ def test_a_kill_saves_nothing_and_names_its_cause() -> None:
     node.handle(KillAsked("b", "memory is short", 9))
     events = [c.event for c in node.handle(KillAsked("c", "memory is short", 9)) if isinstance(c, ReportEvent)]
     assert [(e.kind, e.cause, e.saved_s) for e in events] == [(EventKind.KILLED, "memory", 0.0)]
-
-
-OTHER = {"app_id": "application_1_0002", "attempt_id": "appattempt_1_0002_000001"}
 
 
 def of_two_jobs(**more: Any) -> Node:

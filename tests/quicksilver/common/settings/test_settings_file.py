@@ -195,7 +195,7 @@ def test_no_file_means_the_default_preset(tmp_path: Path, monkeypatch: pytest.Mo
     assert (file.path, file.hadoop_conf_dir) == (None, None)
     policies = file.policies(REGISTRY)
     assert policies.section.preset == "default", "an admin who sets nothing gets what needs no tuning"
-    assert policies.route(Ask(AppView("a"), 20, Resources(1, 1)), Random(1)).kind is Kind.QUEUEABLE
+    assert policies.route(Ask(AppView("a", type="MAPREDUCE"), 20, Resources(1, 1)), Random(1)).kind is Kind.QUEUEABLE
 
 
 @pytest.mark.parametrize(
