@@ -109,7 +109,7 @@ bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridM
 faults: setup-test-all ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m quicksilver.workloads.faults $(ARGS)
 
-fuzz: setup ## malformed bytes for the wire protocol, both relays and the tracker's
+fuzz: setup ## malformed bytes for the wire protocol, both relays, the tracker's, and the three servers of REST
 	@$(PYTHON) -m quicksilver.bench.fuzz $(ARGS)
 
 bench-sim: setup ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py

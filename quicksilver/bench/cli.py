@@ -52,7 +52,7 @@ BENCHMARKS: Final = {
         "quicksilver.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
     ),
     "overload": Command("quicksilver.bench.overload:overload", "Thousands of idle connections at the proxy."),
-    "fuzz": Command("quicksilver.bench.fuzz.__main__:main", "Malformed bytes for the wire protocol and the relays."),
+    "fuzz": Command("quicksilver.bench.fuzz.__main__:main", "Malformed bytes for the wire, the relays and REST."),
 }
 _COMMANDS: Final = BENCHMARKS | {"page": Command("quicksilver.bench.page.__main__:main", "A result as one HTML page.")}
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import psutil
 
+from quicksilver.bench.fuzz.http_servers import HTTP_TARGETS, HttpTarget, http_steps
 from quicksilver.bench.fuzz.sessions import Sessions, read_recordings
 from quicksilver.bench.fuzz.targets import MAX_FRAME, OPENING, TARGETS, Step, Target
 
@@ -85,11 +86,11 @@ class Fuzzer:
 
     def session(self, name: str, rng: Random) -> None:
         """Run one session, and keep it when it showed something new."""
-        target, done, novel = TARGETS[name](), list[Step](), 0
+        target, done, novel = _target(name), list[Step](), 0
         begun_s = time.perf_counter()
         try:
             with _limit(HANG_S):
-                for step in self._sessions.steps(target, rng):
+                for step in self._steps(target, rng):
                     done.append(step)
                     if self._step(name, target, step):
                         novel = len(done)
@@ -103,6 +104,9 @@ class Fuzzer:
             self._keep(
                 self._corpus, f"{name}-{self._seed}-{self.tally.sessions[name]}", name, _short(name, done[:novel])
             )
+
+    def _steps(self, target: Target, rng: Random) -> Iterator[Step]:
+        return http_steps(target, rng) if isinstance(target, HttpTarget) else self._sessions.steps(target, rng)
 
     def _step(self, name: str, target: Target, step: Step) -> bool:
         """Feed one step; return whether something came of it that was not seen before."""
@@ -155,6 +159,10 @@ class Fuzzer:
         }
 
 
+def _target(name: str) -> Target:
+    return (HTTP_TARGETS[name] if name in HTTP_TARGETS else TARGETS[name])()
+
+
 def _short(name: str, done: list[Step]) -> list[Step]:
     """Return what shows the last step's outcome: of the wire the last steps alone, on connections that are open."""
     return done if name != "wire" or len(done) <= _WIRE_STEPS else [("client", OPENING), *done[-_WIRE_STEPS:]]
@@ -175,7 +183,7 @@ def read_session(text: str) -> tuple[str, list[Step]]:
 def replay(text: str) -> str:
     """Run a kept session; return what its last step came to. Raises what a finding raises, or Hung, KeptTooMuch."""
     name, done = read_session(text)
-    target, outcome = TARGETS[name](), ""
+    target, outcome = _target(name), ""
     with _limit(HANG_S):
         for step in done:
             outcome = target.feed(step)
@@ -187,6 +195,8 @@ def replay(text: str) -> str:
 def _frames_in(step: Step) -> int:
     """Return how many frames a step brings, by the lengths in it; a part of one counts, an event does not."""
     who, data = step
+    if who == "http":
+        return 1
     if who not in ("client", "server"):
         return 0
     count, at = 0, 7 if data.startswith(b"hrpc") else 0

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hadoop_rpc.connection import ClientConnection, ServerConnection
 from quicksilver.bench.fuzz import run
 from quicksilver.bench.fuzz.__main__ import main
+from quicksilver.bench.fuzz.http_servers import HTTP_TARGETS
 from quicksilver.bench.fuzz.mutation import fields_of, frame_of, message_of, mutated_frame, mutated_message, parts_of
 from quicksilver.bench.fuzz.run import Fuzzer, KeptTooMuch, read_session, replay, write_session
 from quicksilver.bench.fuzz.sessions import read_recordings
@@ -48,6 +49,14 @@ def test_the_same_seed_gives_the_same_sessions_without_findings(tmp_path: Path) 
     frames, outcomes, kept = tallies[0]
     assert set(frames) == set(TARGETS) and frames.total() >= 3000
     assert all(len(kinds) > 3 for kinds in outcomes.values()) and kept
+
+
+@pytest.mark.parametrize("name", HTTP_TARGETS)
+def test_the_servers_of_rest_hold(name: str) -> None:
+    fuzzer = Fuzzer(7, [name], None, None)
+    fuzzer.run(60, NEVER)
+    assert fuzzer.tally.findings == {}
+    assert len(fuzzer.tally.outcomes[name]) > 3, "accepted, refused, closed"
 
 
 class Fragile(Wire):
