@@ -75,6 +75,7 @@ def entry(step: Step, result: Result) -> dict[str, Any]:
         "wall_limit_s": step.wall_limit_s,
         "cpu_s": round(result.cpu_s, 1),
         "cpu_limit_s": step.cpu_limit_s,
+        "slowness": round(result.slowness, 2),
         "reasons": result.reasons,
     }
 

@@ -87,10 +87,15 @@ def longest(tests: Iterable[Test], count: int) -> list[str]:
 
 
 def step_lines(steps: Iterable[Mapping[str, object]]) -> list[str]:
-    """Return a table of steps: wall and CPU time, each with its bound, and what became of it."""
-    lines = [f"{'step':<10} {'wall':>8} {'limit':>8} {'CPU':>8} {'bound':>8}  result"]
+    """Return a table of steps: wall and CPU time, each with its bound, and what became of it.
+
+    slow: how many times as slow as the reference the machine was; the bound of CPU time is multiplied by it.
+    """
+    lines = [f"{'step':<10} {'wall':>8} {'limit':>8} {'CPU':>8} {'bound':>8} {'slow':>5}  result"]
     for step in steps:
         numbers = (step.get(name) for name in ("wall_s", "wall_limit_s", "cpu_s", "cpu_limit_s"))
         cells = " ".join(f"{number:>6.0f} s" if isinstance(number, int | float) else f"{'-':>8}" for number in numbers)
-        lines.append(f"{step['name']:<10} {cells}  {step['result']}")
+        slow = step.get("slowness")
+        times = f"{slow:>5.2f}" if isinstance(slow, float) else f"{'-':>5}"
+        lines.append(f"{step['name']:<10} {cells} {times}  {step['result']}")
     return lines

@@ -19,6 +19,7 @@ from typing import Final
 import psutil
 
 from tests.gate import leftovers, stacks
+from tests.gate.speed import Slowness
 from tests.gate.steps import Step
 
 PR_SET_CHILD_SUBREAPER: Final = 36
@@ -32,6 +33,8 @@ class Result:
 
     wall_s: float = 0
     cpu_s: float = 0
+    slowness: float = 1.0
+    """How many times as many CPU seconds as at the reference the same work took meanwhile."""
     reasons: list[str] = field(default_factory=list)
     interrupted: bool = False
 
@@ -43,7 +46,7 @@ class Runner:
         """machine: what there is beside processes, before and after a step."""
         if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-        self.machine = machine
+        self.machine, self.slowness = machine, Slowness()
         self.signal = 0
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._heard)
@@ -54,7 +57,7 @@ class Runner:
     def run(self, step: Step, command: Sequence[str], folder: Path) -> Result:
         """Run a command as a step; returns when neither it nor anything that it started is left."""
         before, began_s, began_cpu_s = self.machine(), time.monotonic(), _cpu_s()
-        result = Result()
+        result, self.slowness = Result(), Slowness()
         environment = os.environ | dict(step.environment)
         child = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
         status = self._wait(child, step.wall_limit_s)
@@ -64,9 +67,11 @@ class Runner:
             result.reasons.insert(0, f"exit status {status}")
         self._clean(before, result)
         result.wall_s, result.cpu_s = time.monotonic() - began_s, _cpu_s() - began_cpu_s
-        if step.cpu_limit_s is not None and result.cpu_s > step.cpu_limit_s:
+        result.slowness = self.slowness.ratio
+        if step.cpu_limit_s is not None and result.cpu_s > step.cpu_limit_s * result.slowness:
             result.reasons.append(
-                f"it took {result.cpu_s:.1f} s of CPU time, more than its bound {step.cpu_limit_s:.0f} s"
+                f"it took {result.cpu_s:.1f} s of CPU time, more than its bound: {step.cpu_limit_s:g} s, times "
+                f"{result.slowness:.2f}, since this machine is that many times as slow as the reference"
             )
         return result
 
@@ -75,6 +80,7 @@ class Runner:
         ends = time.monotonic() + limit_s
         while child.returncode is None and not self.signal and time.monotonic() < ends:
             self._reap(child)
+            self.slowness.look()
             time.sleep(0.05)
         return child.returncode
 
@@ -106,7 +112,7 @@ class Runner:
                 process.send_signal(signal.SIGINT)
         status = self._wait(child, TEARDOWN_S)
         if status is None:
-            result.reasons.append(f"its teardown was not over after {TEARDOWN_S} s")
+            result.reasons.append(f"its teardown was not over after {TEARDOWN_S:g} s")
             leftovers.end(leftovers.descendants())
             self._reap(child)
         return child.returncode or 1
