@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -165,6 +167,15 @@ def test_with_tls_it_is_the_same(tmp_path: Path) -> None:
                 assert connection.recv(100).startswith(b"HTTP/1.1 200")
 
 
+def hung_up(connections: list[socket.socket], count: int) -> None:
+    """Wait until the server has hung up on so many of them."""
+    end_s, waiting = time.monotonic() + PATIENCE_S, select.poll()
+    for connection in connections:
+        waiting.register(connection, select.POLLIN)
+    while (found := len(waiting.poll(100))) < count:
+        assert time.monotonic() < end_s, f"{found} of {len(connections)} were closed"
+
+
 def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) -> None:
     """650 of them used up 600 files, and a new master was not served."""
 
@@ -178,8 +189,8 @@ def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) 
             try:
                 await asyncio.to_thread(server.wait)
                 with ExitStack() as stack:
-                    for _ in range(650):
-                        stack.enter_context(server.connect(PATIENCE_S))
+                    silent = [stack.enter_context(server.connect(PATIENCE_S)) for _ in range(650)]
+                    await asyncio.to_thread(hung_up, silent, 550)
                     master = await Master.connect("127.0.0.1", server.listen)
                     assert await master.beat() == 1
                     files = psutil.Process(server.process.pid).num_fds()
