@@ -91,13 +91,18 @@ class Child:
     def __init__(self) -> None:
         """Handle SIGTERM and SIGINT from now on."""
         self._process: subprocess.Popen[bytes] | None = None
-        self._forwarded = False
+        self._forwarded, self._starting = False, False
+        self._early = 0
+        """A signal that came while the command was being started."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signal)
 
     def start(self, command: str, environment: Mapping[str, str]) -> None:
         """Start the command. Raises OSError."""
+        self._starting = True
         self._process = subprocess.Popen(["/bin/sh", "-c", command], env=dict(environment))
+        if self._early:
+            self._signal(self._early, None)
 
     def wait(self) -> int:
         """Wait for its end; return its exit status, 128 and the number for a signal, as a shell does."""
@@ -108,7 +113,10 @@ class Child:
     def _signal(self, number: int, _: FrameType | None) -> None:
         """Pass a signal on, later than one that a whole process group got, and only once."""
         if self._process is None:
-            sys.exit(128 + number)
+            if not self._starting:
+                sys.exit(128 + number)
+            self._early = number  # the command may run already: it gets it once it is known
+            return
         if self._forwarded:
             return
         self._forwarded = True

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.applications.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE, encode
+from quicksilver.applications.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE, Child, encode
 from quicksilver.applications.master.launcher.rendezvous import SIGNATURE, candidate_ports, sign, signed
 from tests.paths import ROOT
 
@@ -187,6 +187,25 @@ def test_signals_reach_the_command_and_decide_the_status(
     assert master.next("end")["exit_status"] == 5
     assert launched.process.wait(WAIT_S) == 5
     assert "bye" in launched.output()
+
+
+def test_a_signal_that_comes_while_the_command_is_started_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    starts = subprocess.Popen
+
+    def interrupted(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
+        process = starts(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr("quicksilver.applications.master.launcher.launcher.subprocess.Popen", interrupted)
+    try:
+        child = Child()
+        child.start("sleep 300", os.environ)
+        assert child.wait() == 128 + signal.SIGTERM
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_command_that_is_killed_has_the_status_of_a_shell(
