@@ -76,7 +76,8 @@ class SmallProxy:
         security = self.security
         ui = UiSettings(lambda: security.tokens if security.on else None, **settings)
         login = add_dashboard(app, parts, ui)
-        login.refused = protect(app, security, Side(True, False), self.refusals.append, browsers()).refused
+        names = ["testserver"]  # as TestClient calls it
+        login.refused = protect(app, security, Side(True, False), self.refusals.append, browsers(), names).refused
         return app
 
     def health(self) -> Health:
