@@ -59,6 +59,7 @@ class Runner:
         before, began_s, began_cpu_s = self.machine(), time.monotonic(), _cpu_s()
         result, self.slowness = Result(), Slowness()
         environment = os.environ | dict(step.environment)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes would compile the same modules
         child = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
         status = self._wait(child, step.wall_limit_s)
         if status is None:

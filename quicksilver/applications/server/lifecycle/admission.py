@@ -103,10 +103,10 @@ class Admission:
         free = [one for one in waiting if one.id not in self._busy]
         self._each.begin()
         for at in range(0, len(free), _TOGETHER):
-            checks = (self._each.do(one, self._checked(one, largest)) for one in free[at : at + _TOGETHER])
+            checks = (self._each.do(one, self._checked, one, largest) for one in free[at : at + _TOGETHER])
             for current in await asyncio.gather(*checks):
                 if current is not None:
-                    await self._each.do(current, self._consider(current, used))
+                    await self._each.do(current, self._consider, current, used)
 
     async def recover(self) -> None:
         """Look up each submission whose result is not known, as after a crash; raises as `admit`."""
@@ -114,7 +114,7 @@ class Admission:
         unsure = await read(lambda connection: applications.in_states(connection, [State.SUBMITTING]))
         for record in unsure:
             if record.id not in self._busy:
-                await self._each.do(record, self._look_up(record, "the submission was cut off"))
+                await self._each.do(record, self._look_up, record, "the submission was cut off")
 
     async def _largest_container(self) -> Largest:
         now_s = time.monotonic()

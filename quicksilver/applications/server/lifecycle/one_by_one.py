@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Final, ParamSpec, TypeVar
 
 from quicksilver.applications.server.backend import BackendUnavailableError
 from quicksilver.applications.server.metrics import AppServerMetrics
@@ -12,6 +12,7 @@ from quicksilver.applications.server.records import AppRecord
 from quicksilver.applications.server.store.database import StoreUnavailableError
 from quicksilver.common.process.logs import get_logger
 
+P = ParamSpec("P")
 T = TypeVar("T")
 log = get_logger(__name__)
 SAID: Final = 10_000
@@ -32,13 +33,15 @@ class OneByOne:
         """Begin a pass through all applications."""
         self._store_errors = 0
 
-    async def do(self, record: AppRecord, work: Awaitable[T]) -> T | None:
-        """Return the result of `work`, None after an error of this application alone.
+    async def do(
+        self, record: AppRecord, work: Callable[P, Awaitable[T]], *arguments: P.args, **more: P.kwargs
+    ) -> T | None:
+        """Return the result of `work` with these arguments, None after an error of this application alone.
 
         Raises BackendUnavailableError, and StoreUnavailableError after STORE_ERRORS of one pass.
         """
         try:
-            return await work
+            return await work(*arguments, **more)
         except BackendUnavailableError:
             raise
         except StoreUnavailableError as error:

@@ -90,14 +90,14 @@ class Watcher:
         reports = await self._backend.reports([record.yarn_id for record in records])
         self._each.begin()
         for record in records:
-            await self._each.do(record, self._follow(record, reports.get(record.yarn_id)))
+            await self._each.do(record, self._follow, record, reports.get(record.yarn_id))
         current = await database.read(lambda connection: applications.in_states(connection, AT_YARN))
         if time.monotonic() - self._asked_s >= self._settings.master_poll_s:
             self._asked_s = time.monotonic()
             asked = [record for record in current if record.master_url]
-            await asyncio.gather(*(self._each.do(record, self._refresh(record)) for record in asked))
+            await asyncio.gather(*(self._each.do(record, self._refresh, record) for record in asked))
         killed = [record for record in current if record.kill_s is not None]
-        await asyncio.gather(*(self._each.do(record, self._kill(record)) for record in killed))
+        await asyncio.gather(*(self._each.do(record, self._kill, record) for record in killed))
 
     async def view(self, record: AppRecord) -> tuple[dict[str, Any], bool]:
         """Return what the master of an application says, and whether it says so now.
