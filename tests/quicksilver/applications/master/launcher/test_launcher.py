@@ -201,7 +201,7 @@ def test_a_signal_that_comes_while_the_command_is_started_reaches_it(monkeypatch
     monkeypatch.setattr("quicksilver.applications.master.launcher.launcher.subprocess.Popen", interrupted)
     try:
         child = Child()
-        child.start("sleep 300", os.environ)
+        child.start("exec sleep 300", os.environ)
         assert child.wait() == 128 + signal.SIGTERM
     finally:
         for number, handler in before.items():
