@@ -37,7 +37,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
     "default": Preset(
         doc="Queueable containers wait at the proxy and go to a node that starts them at once; short work goes first.",
         good_for="mixes of short and long jobs without tuning or estimates; clusters of several YARN queues and users",
-        bad_for="jobs whose containers cannot do with less CPU for a while: route them only_g, as all but MapReduce is",
+        bad_for="MapReduce jobs whose tasks cannot do with less CPU for a while: route them only_g",
         section={
             "queues": "*",
             "routes": [{"match": match, **_ALL_Q} for match in _MEASURED],

@@ -91,8 +91,8 @@ class ContainerEvent(Message):
     cause: str = ""
     """The cause in one word.
 
-    For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, admit, proxy; for KILLED: room, memory,
-    admit, proxy; for ENDED: the container for which it was shrunk last.
+    For SHED: hold, late, full, drain, shed, police, steal, correct, quota, restart, admit, proxy; for KILLED: room,
+    memory, admit, proxy; for ENDED: the container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None

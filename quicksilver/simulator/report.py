@@ -33,7 +33,7 @@ _MOST_LINES: Final = 16
 _POINTS: Final = 200
 _MAIN: Final = ("mean", "p50", "p95", "p99", "wait")
 _WHOLE: Final = (("utilisation", "utilisation"), ("throughput", "tasks/s"), ("makespan", "makespan, s"))
-_VERDICTS: Final = {True: "better", False: "worse", None: "not told apart"}
+_VERDICTS: Final = {True: "better", False: "worse", None: "undecided"}
 
 
 def page(facts: Sequence[tuple[str, str]], rows: Sequence[Row], title: str = "Simulation") -> Page:
@@ -96,7 +96,7 @@ def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
     which = rank(base, variants)
     told = (
         f"Ratios to `{base}`{f', {which} by the mean' if which else ''}, paired by seed: below 1 is faster. Where the "
-        "interval has 1 in it, or there is one seed, the two are not told apart."
+        "interval has 1 in it, or there is one seed, the comparison is undecided."
     )
     columns = ["system", *(name.replace("_", " ") for name in names)]
     found: list[Block] = [Prose(told), Table(columns, table, "ratios")]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from quicksilver.simulator.traces.jsons import records, told
+from quicksilver.simulator.traces.jsons import faults_named, records
 from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
 from quicksilver.simulator.traces.spec import MAP, JobSpec, Submitted, TaskSpec, in_order, submitted_ms
 from rm_proxy.estimates.duration_tags import PREFIX, tag_hints
@@ -38,7 +38,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
 
 def _spec(app: Mapping[str, Any], place: str) -> Submitted:
     """Return an application as a job. Raises TraceError."""
-    with told(place, "DynoYARN's fields of an application"):
+    with faults_named(place, "DynoYARN's fields of an application"):
         batches = [(batch, _runtimes_ms(batch)) for batch in app["resourceRequestSpecs"]]
         at_ms = submitted_ms(app["submitTime"], place)
         batches = [(batch, runtimes) for batch, runtimes in batches if runtimes]

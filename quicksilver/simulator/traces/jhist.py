@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Final, cast
 
 from quicksilver.simulator.traces.avro import reader
-from quicksilver.simulator.traces.jsons import object_of, told
+from quicksilver.simulator.traces.jsons import faults_named, object_of
 from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, leave_out, lines, met, unreadable
 from quicksilver.simulator.traces.spec import (
     MAP,
@@ -103,7 +103,7 @@ def _job(path: Path) -> tuple[Submitted, int]:
     """Return a job, and how many of its tasks were not done. Raises TraceError."""
     story = _Story()
     for place, kind, event in _events(path):
-        with told(place, f"an event {kind} of a job's history"):
+        with faults_named(place, f"an event {kind} of a job's history"):
             _take(story, kind, event)
     if story.submitted_ms is None:
         raise TraceError("tells no submission", place=str(path), remedy="give a whole .jhist file")
@@ -177,7 +177,7 @@ def _json_events(path: Path) -> Iterator[Event]:
     next(text, None)  # the schema, which every line names anew
     for number, line in text:
         event = object_of(line, str(path), number)
-        with told(f"{path}:{number}", "an event of a job's history"):
+        with faults_named(f"{path}:{number}", "an event of a job's history"):
             (fields,) = event["event"].values()
             kind = str(event["type"])
         yield f"{path}:{number}", kind, fields

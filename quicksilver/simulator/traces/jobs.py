@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from quicksilver.simulator.model import Job
-from quicksilver.simulator.traces.jsons import records, told
+from quicksilver.simulator.traces.jsons import faults_named, records
 from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, met
 from quicksilver.simulator.zoe.model import Application
 
@@ -40,7 +40,7 @@ def _job(found: Mapping[str, Any], place: str) -> Job:
     if unknown:
         what = f"no such fields: {', '.join(unknown)[:100]}"
         raise TraceError(what, place=place, remedy=f"choose from {', '.join(sorted(_FIELDS))}")
-    with told(place, "the fields of a job"):
+    with faults_named(place, "the fields of a job"):
         durations_s = tuple(map(float, found["durations_s"]))
         mean_s = sum(durations_s) / len(durations_s) if durations_s else 0.0
         job = Job(
@@ -70,7 +70,7 @@ def _job(found: Mapping[str, Any], place: str) -> Job:
 
 def _application(job: Job, found: Mapping[str, Any], place: str) -> Application:
     """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
-    with told(place, "the fields of an application"):
+    with faults_named(place, "the fields of an application"):
         core, klass, priority = int(found["core"]), str(found.get("klass", "")), int(found.get("priority", 0))
     if not 1 <= core <= len(job.durations_s):
         what = f"core={core} of {len(job.durations_s)} components"

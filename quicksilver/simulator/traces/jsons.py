@@ -89,7 +89,7 @@ def object_of(text: str, path: str, line: int) -> dict[str, Any]:
 
 
 @contextmanager
-def told(place: str, what: str) -> Iterator[None]:
+def faults_named(place: str, what: str) -> Iterator[None]:
     """Turn what fails for fields that are missing or of another kind into a TraceError: not `what`."""
     try:
         yield

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.simulator.traces.jsons import objects, told
+from quicksilver.simulator.traces.jsons import faults_named, objects
 from quicksilver.simulator.traces.lines import Mistakes, TraceError, leave_out, met
 from quicksilver.simulator.traces.spec import (
     MAP,
@@ -38,7 +38,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
     for line, job in objects(path, mistakes):
         place = f"{path}:{line}"
         try:
-            with told(place, "Rumen's fields of a job"):
+            with faults_named(place, "Rumen's fields of a job"):
                 at_ms = submitted_ms(job["submitTime"], place)
                 tasks = _tasks(job, place)
                 found = _spec(tasks, job)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.simulator.traces.jsons import objects, told
+from quicksilver.simulator.traces.jsons import faults_named, objects
 from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
 from quicksilver.simulator.traces.spec import (
     MAP,
@@ -39,7 +39,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
             continue
         place = f"{path}:{line}"
         try:
-            with told(place, "SLS' fields of a job"):
+            with faults_named(place, "SLS' fields of a job"):
                 at_ms, copies = submitted_ms(found["job.start.ms"], place), _count(found, "job.count")
                 job = _job(found, place)
         except TraceError as error:
@@ -49,7 +49,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
 
 
 def _job(found: Mapping[str, Any], place: str) -> JobSpec:
-    """Return a job. Raises TraceError, and what `told` turns into one."""
+    """Return a job. Raises TraceError, and what `faults_named` turns into one."""
     tasks = [task for one in found[TASKS] for task in [_task(one, place)] * _count(one, "count")]
     if not tasks:
         raise TraceError("a job without tasks", place=place, remedy=f"give it {TASKS}, or leave it out")
