@@ -22,7 +22,7 @@ from tests.promise.conftest import CORES, NODES
 from tests.promise.helpers import TEXT, WITHIN_S, alive, at_node, behind, by_state, options, running, submitted, until
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop, pytest.mark.timeout(900)]
-MAPS, SHELLS = 4, 9
+MAPS, SHELLS = 2, 9
 """More than there are places, and none ends before the gate opens: some wait all the time."""
 ENDED_S = 480.0
 """From the start of a client to its end, all kills between."""
@@ -57,7 +57,7 @@ class Story:
             starting = by_state(self.stack).keys() - {"running", "shrunk", "waiting"}
             found = [alive(self.stack, app) for app in apps]
             waiting = {app["id"]: app["wanted_q"] for app in self.stack.get("/v1/applications")["items"]}
-            all_there = all(found) and sum(map(len, found)) >= NODES * CORES
+            all_there = all(found) and sum(map(len, found)) >= NODES * CORES - 2  # two masters
             return all_there and not starting and any(waiting.get(app) for app in apps)
 
         until("containers of both jobs that run, and some that wait", settled, seen=self.seen)
@@ -110,6 +110,12 @@ def two_jobs(cluster: Cluster, stack: LocalDaemons, folder: Path) -> Iterator[St
         given = options(behind(cluster, "map", gate))
         job = start_wordcount(cluster, "/crashes/input", "/crashes/counted", maps=MAPS, options=given)
         together.add(job.client)
+
+        def mapping() -> bool:
+            app = submitted(job.client)
+            return bool(app) and len(alive(stack, app)) == MAPS
+
+        until("the maps that run, before the shell takes all other cores", mapping)
         shell = together.add(clients.start(cluster, "crashes", "distributedshell", arguments))
         story = Story(stack, job, shell, gate, diary)
         story.settle()
