@@ -31,13 +31,17 @@ HONEST: Final = ("expected_s:3",)
 
 
 def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) -> None:
-    """A job holds all cores and wants as many containers again, and a half: they wait without a node."""
+    """A job holds all cores and wants as many containers again, and a half: they wait without a node.
+
+    Each has a priority of its own, so that its duration is not learnt from the others: where an end is expected, the
+    next container is bound a little ahead of it.
+    """
 
     async def run() -> list[Task]:
-        async with job(scheduling.cluster, "late binding", tags=LONG, user="hasty") as wide:
-            held = wide.ask(PLACES, 5.0, priority=10)
+        async with job(scheduling.cluster, "late binding") as wide:
+            held = [task for own in range(PLACES) for task in wide.ask(1, 5.0, priority=30 + own)]
             await wide.until_granted(held, WITHIN_S)
-            more = wide.ask(PLACES + NODES, 1.0)
+            more = [task for own in range(PLACES + NODES) for task in wide.ask(1, 1.0, priority=50 + own)]
             await wide.until_done(within_s=WITHIN_S)
             return [*held, *more]
 
