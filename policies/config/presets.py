@@ -16,9 +16,9 @@ _LATE: Final = {"policy": "late", "settings": {"ahead_s": 1.5}}
 _BY_JOB: Final = {"extra": 1, "quantum_s": 10, "by_job": True}
 _CLASSES: Final = {"classify": {"policy": "task_time"}, "partition": {"policy": "short_only"}}
 _ALL_Q: Final = {"policy": "only_q"}
-_MEASURED: Final = ({"type": ["MAPREDUCE", "BENCH"]}, {"type": "YARN", "name": "DistributedShell*"})
-"""Applications that were measured as queueable ones (BENCH: the benchmarks); all others stay guaranteed. YARN is also
-the type of applications that name none, services among them: of those only the distributed shell counts."""
+_MEASURED: Final = ({"type": "MAPREDUCE"}, {"type": "YARN", "name": "DistributedShell*"})
+"""Applications that were measured as queueable ones; all others stay guaranteed. YARN is also the type of applications
+that name none, services among them: of those only the distributed shell counts."""
 _NONE: Final = {"policy": "none"}
 
 

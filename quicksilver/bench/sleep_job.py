@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.las.master import APP_TYPE, USER, container_name, unregister
+from quicksilver.bench.las.master import APP_TYPE, SHELL, USER, container_name, unregister
 from quicksilver.bench.las.workload import BenchError
 from quicksilver.cluster import Cluster
 from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
@@ -206,7 +206,7 @@ async def job(
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
     async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=user) as rm:
-        app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue, tags=tags)
+        app_id = await rm.submit_unmanaged(name=f"{SHELL} {name}", app_type=APP_TYPE, queue=queue, tags=tags)
         token = await rm.am_rm_token(app_id, timeout_s=_CALL_S)
     async with AmClient(*spec.scheduler, token) as am:
         async with asyncio.timeout(_CALL_S):

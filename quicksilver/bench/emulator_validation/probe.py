@@ -16,7 +16,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.jobs import MAP_PRIORITY
-from quicksilver.bench.las.master import container_name, rows, unregister
+from quicksilver.bench.las.master import APP_TYPE, container_name, rows, unregister
 from quicksilver.bench.las.umbilical import Note, Umbilical, opened
 from quicksilver.bench.policies.real import sleeping
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
@@ -139,7 +139,7 @@ async def measure(rm: tuple[str, int], scheduler: tuple[str, int], slots: int, a
     Raises RemoteCallError, ContainerRefusedError, RuntimeError, OSError, TimeoutError.
     """
     async with RmClient(*rm, user=_USER) as client:
-        app_id = await client.submit_unmanaged(name="probe", app_type="BENCH")
+        app_id = await client.submit_unmanaged(name="probe", app_type=APP_TYPE)
         token = await client.am_rm_token(app_id)
     with opened(pipe, sleeping) as umbilical:
         async with AmClient(*scheduler, token) as am:

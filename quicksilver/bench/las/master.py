@@ -22,7 +22,10 @@ from quicksilver.bench.las.umbilical import Note, Umbilical
 from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 
 USER: Final = "bench"
-APP_TYPE: Final = "BENCH"
+APP_TYPE: Final = "YARN"
+SHELL: Final = "DistributedShell"
+"""How the names of such applications begin: their masters run shell commands, as the distributed shell's do, and the
+presets treat them alike."""
 MEMORY_MB: Final = 256
 _RACK: Final = "/default-rack"
 _KILLED: Final = frozenset({-100, -102, -106, -108})
@@ -148,7 +151,7 @@ class Master:
         Raises RemoteCallError, RuntimeError, OSError, TimeoutError.
         """
         async with RmClient(*self._site.rm, user=USER) as rm:
-            app_id = await rm.submit_unmanaged(name=self._name, queue=self._queue, app_type=APP_TYPE)
+            app_id = await rm.submit_unmanaged(name=f"{SHELL} {self._name}", queue=self._queue, app_type=APP_TYPE)
         finished = False
         try:
             async with RmClient(*self._site.rm, user=USER) as rm:

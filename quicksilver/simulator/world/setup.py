@@ -71,7 +71,7 @@ class Setup:
     """As `proxy.long_poll_calls_per_s`, for `policies.long_poll`."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done as well."""
-    app_type: str = "BENCH"
+    app_type: str = "MAPREDUCE"
     """YARN's application type of all jobs."""
 
 

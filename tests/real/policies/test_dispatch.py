@@ -141,7 +141,7 @@ def test_the_headroom_is_less_by_what_queueable_containers_use(cluster: Cluster,
             await mine.until_done()
             return metrics["clusterMetrics"]["availableMB"], shown_mb
 
-    settings = {"settings": {"rules": {"BENCH": "less_queueable"}}} if policy == "by_framework" else {}
+    settings = {"settings": {"rules": {"YARN": "less_queueable"}}} if policy == "by_framework" else {}
     routes = [{"match": {"priority": 10}, "policy": "only_g"}, {"policy": "only_q"}]
     with stack(cluster, headroom={"policy": policy, **settings}, routes=routes):
         available_mb, shown_mb = asyncio.run(run())

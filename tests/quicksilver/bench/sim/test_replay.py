@@ -41,7 +41,7 @@ def ran(folder: Path, policy: str, number: int, end_s: float) -> None:
         granted_s=1000.0,
     )
     ended = ContainerEvent(seq=1, container_id="c_1", kind=EventKind.ENDED, at_s=end_s, ran_s=end_s - 1001.0)
-    app = AppRecord("application_1_0001", "root.batch", "ann", "BENCH", "short", (), 0, 990.0)
+    app = AppRecord("application_1_0001", "root.batch", "ann", "YARN", "short", (), 0, 990.0)
     store = Store(f"sqlite:///{here / 'proxy.db'}")
     store.open()
     store.write((app, grant, NodeEvent("n1:1", "boot", ended)))
