@@ -9,6 +9,7 @@ from hypothesis import settings
 from tests.dockerd import dockerd
 from tests.gate.plugin import (
     pytest_collection_modifyitems,
+    pytest_configure,
     pytest_configure_node,
     pytest_runtest_teardown,
     pytest_timeout_set_timer,
@@ -21,6 +22,7 @@ __all__ = [
     "dockerd",
     "hadoop_cluster",
     "pytest_collection_modifyitems",
+    "pytest_configure",
     "pytest_configure_node",
     "pytest_runtest_teardown",
     "pytest_timeout_set_timer",

@@ -1,4 +1,4 @@
-"""What tests/conftest.py hooks into pytest: order of tests, ends of shared clusters, stacks of what hangs."""
+"""What tests/conftest.py hooks into pytest: order of tests, ends of shared clusters, stacks of what hangs, failures."""
 
 from __future__ import annotations
 
@@ -58,6 +58,25 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> lanes.S
     scheduler = lanes.Scheduler(config, log)
     scheduler.file = _units_file(config)
     return scheduler
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where a run of several processes is directed: print each failure as it comes, not only after an hour."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Failures(config))
+
+
+class _Failures:
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and terminal is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            reason = str(crash.message if crash else report.longrepr).strip().partition("\n")[0]
+            terminal.ensure_newline()
+            terminal.write_line(f"{report.nodeid} failed in its {report.when}: {reason}")
 
 
 @pytest.hookimpl(trylast=True)

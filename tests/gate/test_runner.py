@@ -93,6 +93,16 @@ def test_after_a_failure_the_next_step_is_not_begun(toy: Callable[..., Path]) ->
     assert not (folder / "run" / "junit-b.xml").exists()
 
 
+def test_a_failure_is_told_as_it_comes(toy: Callable[..., Path]) -> None:
+    folder = toy(
+        test_one="import pytest\n@pytest.fixture\ndef broken(): raise ValueError('odd')\ndef test_it(broken): pass\n"
+    )
+    (folder / "conftest.py").write_text("from tests.gate.plugin import pytest_configure\n")
+    status, output, _ = gate(folder, {"name": "a", "arguments": ["test_one.py"]})
+    head, told, rest = output.partition("test_one.py::test_it failed in its setup: ValueError: odd")
+    assert status == 1 and told and "Traceback" not in head and "short test summary" in rest, output
+
+
 def test_cpu_time_of_orphans_is_counted_and_bounded(toy: Callable[..., Path]) -> None:
     """The shell ends at once; who works on has no parent in the tree of tests any more."""
     burns = "import time\\nwhile time.process_time() < 2: pass\\nopen('burnt', 'w').close()"
