@@ -193,6 +193,11 @@ def app_name(app_id: y.ApplicationIdProto) -> str:
     return f"application_{app_id.cluster_timestamp}_{app_id.id:04d}"
 
 
+def title(name: str) -> str:
+    """Return the name that YARN shows of the application of a job."""
+    return f"{SHELL} {name}"
+
+
 @asynccontextmanager
 async def job(
     cluster: Cluster,
@@ -206,7 +211,7 @@ async def job(
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
     async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=user) as rm:
-        app_id = await rm.submit_unmanaged(name=f"{SHELL} {name}", app_type=APP_TYPE, queue=queue, tags=tags)
+        app_id = await rm.submit_unmanaged(name=title(name), app_type=APP_TYPE, queue=queue, tags=tags)
         token = await rm.am_rm_token(app_id, timeout_s=_CALL_S)
     async with AmClient(*spec.scheduler, token) as am:
         async with asyncio.timeout(_CALL_S):

@@ -41,7 +41,8 @@ def wants_login(site: Site) -> bool:
 def principal_of(site: Site) -> str:
     """Return the principal to propose for proxy and sidecars, in the realm of YARN's own."""
     names = (WEB_PRINCIPAL, "yarn.resourcemanager.principal", "yarn.nodemanager.principal")
-    realm = next((site.text(name).rpartition("@")[2] for name in names if "@" in site.text(name)), "YOUR.REALM")
+    own = (site.text(name) for name in names if name in site.conf.properties)
+    realm = next((name.rpartition("@")[2] for name in own if "@" in name), "YOUR.REALM")
     return f"{USER}/{_HOST}@{realm}"
 
 
@@ -62,8 +63,8 @@ def _login(site: Site, facts: Facts, section: str, principal: str | None, keytab
 def _may_see(site: Site, principal: str) -> Iterator[Finding]:
     """Judge yarn.admin.acl: users by commas, a blank, groups by commas; the ResourceManager's own user is one."""
     own = principal.partition("@")[0].partition("/")[0]
-    found = site.conf.text(_ADMINS)
-    if not site.flag("yarn.acl.enable") or found is None or "*" in found:
+    found = site.text(_ADMINS)
+    if not site.flag("yarn.acl.enable") or "*" in found:
         return
     raw = site.conf.properties[_ADMINS].value if _ADMINS in site.conf.properties else found
     users, _, groups = raw.rstrip().partition(" ")
@@ -78,7 +79,7 @@ def _may_see(site: Site, principal: str) -> Iterator[Finding]:
 
 
 def _web_server(site: Site) -> Iterator[Finding]:
-    principal = site.text(WEB_PRINCIPAL, f"HTTP/{_HOST}@LOCALHOST")
+    principal = site.text(WEB_PRINCIPAL)
     if _HOST not in principal or not is_loopback(site.text(BIND)):
         return
     why = (

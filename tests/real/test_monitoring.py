@@ -187,5 +187,5 @@ def test_drains_and_refused_reloads_are_in_the_audit_log(stack: LocalDaemons) ->
     lines = (stack.cluster.spec.workdir / "audit.log").read_text().splitlines()
     drains = [line for line in lines if "OPERATION=drain" in line and f"TARGET={node.rpc}" in line]
     assert len(drains) == 2 and all("RESULT=SUCCESS" in line and "IP=127." in line for line in drains)
-    assert any("USER=ann\t" in line and "OPERATION=reload" in line and "RESULT=FAILURE" in line for line in lines)
+    assert any("SAYS=ann\t" in line and "OPERATION=reload" in line and "RESULT=FAILURE" in line for line in lines)
     assert sum("OPERATION=start" in line for line in lines) == 4

@@ -13,6 +13,8 @@ _CORE: Final = {
     "fs.defaultFS": "file:///",
     "hadoop.tmp.dir": "/tmp/hadoop-${user.name}",
     "hadoop.rpc.protection": "authentication",
+    "hadoop.http.authentication.type": "simple",
+    "hadoop.http.authentication.kerberos.principal": "HTTP/_HOST@LOCALHOST",
     "hadoop.security.authentication": "simple",
     "hadoop.security.token.service.use_ip": "true",
     "ipc.maximum.data.length": "134217728",
@@ -26,6 +28,8 @@ _MAPRED: Final = {
 }
 _RESOURCEMANAGER: Final = {
     "yarn.http.policy": "HTTP_ONLY",
+    "yarn.acl.enable": "false",
+    "yarn.admin.acl": "*",
     "yarn.resourcemanager.hostname": "0.0.0.0",
     "yarn.resourcemanager.address": "${yarn.resourcemanager.hostname}:8032",
     "yarn.resourcemanager.scheduler.address": "${yarn.resourcemanager.hostname}:8030",
@@ -81,10 +85,12 @@ _NODEMANAGER: Final = {
     "yarn.nodemanager.recovery.enabled": "false",
     "yarn.nodemanager.container-executor.class": "org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor",
     "yarn.nodemanager.linux-container-executor.cgroups.hierarchy": "/hadoop-yarn",
+    "yarn.nodemanager.linux-container-executor.cgroups.mount": "false",
     "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage": "false",
     "yarn.nodemanager.linux-container-executor.resources-handler.class": (
         "org.apache.hadoop.yarn.server.nodemanager.util.DefaultLCEResourcesHandler"
     ),
+    "yarn.nodemanager.runtime.linux.allowed-runtimes": "default",
     "yarn.client.nodemanager-connect.retry-interval-ms": "10000",
     "yarn.timeline-service.enabled": "false",
     "yarn.timeline-service.version": "1.0f",

@@ -15,7 +15,7 @@ import requests
 
 from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.bench.las.modes import EXTRA
-from quicksilver.bench.sleep_job import Job, Task, job
+from quicksilver.bench.sleep_job import Job, Task, job, title
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
@@ -92,7 +92,7 @@ class Returning(Job):
 def admission(stack: LocalDaemons) -> dict[str, dict[str, Any]]:
     """Return the applications of the admission, by name; empty while the proxy does not answer."""
     try:
-        return {one["name"]: one for one in stack.get("/v1/admission")["applications"]}
+        return {one["name"].removeprefix(title("")): one for one in stack.get("/v1/admission")["applications"]}
     except requests.RequestException:
         return {}
 

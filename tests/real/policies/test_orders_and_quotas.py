@@ -11,7 +11,7 @@ import pytest
 from policies.config.schema import Rollout
 from policies.model import ContainerView, Kind, Resources
 from policies.order.random import RandomOrder, key
-from quicksilver.bench.sleep_job import Task, job
+from quicksilver.bench.sleep_job import Task, job, title
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life, most_at_once
 from quicksilver.workloads.records import Watch
@@ -22,7 +22,10 @@ pytestmark = pytest.mark.hadoop
 LONG = pytest.mark.long
 """What happens without the policy."""
 HINTS: Mapping[str, Any] = {
-    "rules": [{"match": {"name": "slow"}, "expected_s": 30}, {"match": {"name": "quick"}, "expected_s": 1}]
+    "rules": [
+        {"match": {"name": title("slow")}, "expected_s": 30},
+        {"match": {"name": title("quick")}, "expected_s": 1},
+    ]
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.sleep_job import Task, job
+from quicksilver.bench.sleep_job import Task, job, title
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
@@ -23,9 +23,9 @@ CLASSES: Mapping[str, Any] = {
     "place": {"policy": "late"},
     "estimate": {
         "rules": [
-            {"match": {"name": "long"}, "expected_s": 12},
-            {"match": {"name": "busy"}, "expected_s": 4},
-            {"match": {"name": "short"}, "expected_s": 1},
+            {"match": {"name": title("long")}, "expected_s": 12},
+            {"match": {"name": title("busy")}, "expected_s": 4},
+            {"match": {"name": title("short")}, "expected_s": 1},
         ]
     },
 }
@@ -91,7 +91,9 @@ def test_short_tasks_and_long_ones(cluster: Cluster, tmp_path: Path, policies: M
 
 EXPECTED: Mapping[str, Any] = {
     "prior_weight": 1000,
-    "rules": [{"match": {"name": name}, "expected_s": s} for name, s in (("late", 3), ("early", 30), ("waits", 2))],
+    "rules": [
+        {"match": {"name": title(name)}, "expected_s": s} for name, s in (("late", 3), ("early", 30), ("waits", 2))
+    ],
 }
 """Of which the first two are wrong."""
 

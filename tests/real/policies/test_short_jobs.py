@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.sleep_job import Task, job
+from quicksilver.bench.sleep_job import Task, job, title
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
@@ -21,7 +21,10 @@ KEPT: Mapping[str, Any] = {
     "classify": {"policy": "task_time", "settings": {"cutoff_s": 5.0}},
     "partition": {"policy": "short_only", "settings": {"ratio": 0.34}},
     "estimate": {
-        "rules": [{"match": {"name": "long"}, "expected_s": 20}, {"match": {"name": "short"}, "expected_s": 1}]
+        "rules": [
+            {"match": {"name": title("long")}, "expected_s": 20},
+            {"match": {"name": title("short")}, "expected_s": 1},
+        ]
     },
 }
 
