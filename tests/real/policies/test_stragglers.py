@@ -23,7 +23,7 @@ async def beside_a_late_task(cluster: Cluster) -> tuple[list[Task], list[Task]]:
     first = (host(cluster, 0),)
     async with job(cluster, "late") as mine:
         late = mine.ask(1, 9.0, priority=20, hosts=first)
-        await mine.until_granted(late)
+        await mine.until(lambda: any(life.running_s is not None for life in recorded(cluster, late)), 120.0)
         await asyncio.sleep(4.0)
         copy = mine.ask(1, 0.5, priority=20, hosts=first)
         await mine.until_done()

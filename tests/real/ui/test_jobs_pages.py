@@ -102,7 +102,7 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
     waits = until(lambda: stack.get(f"/v1/applications/{app}/waits")["all"]["queueing"])
     assert waits["count"] > MAPS / 2 and waits["max_s"] > 0.5, waits
     seen(browser, f"{url}/applications", "real-applications")
-    assert {"finished"} <= set(browser.texts_at_once("tbody td:nth-child(2)"))
+    assert {"SUCCEEDED"} <= {text.upper() for text in browser.texts_at_once("tbody td:nth-child(3)")}
     browser.open(f"{url}/applications/{app}")
     browser.until("return document.querySelector('#state').innerText === 'finished'", KEPT_S)
     assert "Nothing waits" in browser.text("#why")

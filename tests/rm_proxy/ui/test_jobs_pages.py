@@ -76,7 +76,7 @@ def test_one_application(browser: Browser, url: str) -> None:
     assert {"killed", "shed", "moved"} <= set(browser.texts_at_once("#losses tbody td:nth-child(2)"))
     percentiles = browser.texts_at_once("#percentiles tbody tr:first-child td")
     assert percentiles[2] == str(waiting["wanted"]), "their waits so far count"
-    assert browser.text("#waits .legend-time").startswith("now ")
+    assert browser.text("#waits .legend-time").startswith(("now ", "last "))
     assert browser.text("#kills") == "2" and "of work lost" in browser.text("#kills-hint")
     assert any("quota" in one for one in browser.texts_at_once("#choices td")) and browser.texts_at_once("#story li")
     browser.click("#containers tbody a")
