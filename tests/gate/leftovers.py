@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -56,6 +57,17 @@ def remove_groups(before: Machine, now: Machine) -> list[str]:
     return lines
 
 
+def unmount(before: Machine, now: Machine, below: Path) -> list[str]:
+    """Unmount what is new below a folder, inner ones first; returns a line for each mount that was left behind."""
+    lines = []
+    for mount in sorted((one for one in now.mounts - before.mounts if below in Path(one).parents), reverse=True):
+        done = subprocess.run(["umount", mount], capture_output=True, text=True, check=False)
+        lines.append(
+            f"mount {mount}" + (f", which cannot be unmounted: {done.stderr.strip()}" if done.returncode else "")
+        )
+    return lines
+
+
 def _is_anothers(group: Path) -> bool:
     owner = re.search(r"-(\d+)$", group.name)
     if owner is not None and psutil.pid_exists(int(owner[1])):
@@ -63,10 +75,10 @@ def _is_anothers(group: Path) -> bool:
     return any(file.read_text().strip() for file in group.rglob("cgroup.procs"))
 
 
-def changes(before: Machine, now: Machine) -> list[str]:
-    """Return a line for each mount and each line of /etc/hosts that was left behind."""
+def changes(before: Machine, now: Machine, below: Path) -> list[str]:
+    """Return a line for each line of /etc/hosts that was left behind, and for each mount that is not below a folder."""
     return [
-        *(f"mount {mount}" for mount in sorted(now.mounts - before.mounts)),
+        *(f"mount {mount}" for mount in sorted(now.mounts - before.mounts) if below not in Path(mount).parents),
         *(f"{HOSTS}: {line!r} is new" for line in now.hosts if line not in before.hosts),
         *(f"{HOSTS}: {line!r} is gone" for line in before.hosts if line not in now.hosts),
     ]

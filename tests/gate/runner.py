@@ -8,6 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -128,7 +129,9 @@ class Runner:
         lines = leftovers.end(left)
         self._reap()
         now = self.machine()
-        lines += leftovers.remove_groups(before, now) + leftovers.changes(before, now)
+        temporary = Path(tempfile.gettempdir())
+        lines += leftovers.unmount(before, now, temporary) + leftovers.remove_groups(before, now)
+        lines += leftovers.changes(before, now, temporary)
         result.reasons += [f"left behind: {line}" for line in lines]
 
 
