@@ -308,12 +308,12 @@ def test_elastic_containers_that_do_nothing_are_given_back(three_nodes: Cluster)
 
     async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task], list[Task]]:
         async with app(three_nodes, "idle", 1) as idle, app(three_nodes, "busy", 1, make=Burning) as busy:
-            core, computing = idle.ask(1, 20.0, priority=CORE), busy.ask(1, 18.0, priority=CORE)
+            core, computing = idle.ask(1, 45.0, priority=CORE), busy.ask(1, 18.0, priority=CORE)
             await until(lambda: (held(stack, "idle"), held(stack, "busy")) == ((1, 0), (1, 0)), "both cores")
-            asleep = idle.ask(2, 10.0, priority=ELASTIC)
+            asleep = idle.ask(2, 60.0, priority=ELASTIC)
             computing += busy.ask(2, 10.0, priority=ELASTIC)
             await until(lambda: (held(stack, "idle"), held(stack, "busy")) == ((1, 2), (1, 2)), "all of them")
-            await until(lambda: sum(PREEMPTED in task.exits for task in asleep) == 2, "both are given back", 20)
+            await until(lambda: sum(PREEMPTED in task.exits for task in asleep) == 2, "both are given back", 40)
             await asyncio.sleep(WAIT_S)
             found = admission(stack)["idle"]
             assert (found["core_held"], found["elastic_held"]) == (1, 0)
