@@ -40,20 +40,22 @@ def cluster(three_nodes: Cluster) -> Cluster:
 
 
 async def short_behind_long(cluster: Cluster, gate: Path, at_once: int) -> tuple[list[Task], list[Task]]:
-    """Fill the first node for 4 s, the others with long tasks, then ask for twice as many short tasks as a node runs.
+    """Fill the first node, the others with long tasks, then ask for as many short tasks as all nodes run at a time.
 
-    The long tasks end once `at_once` short ones are done. Under `batch` with one probe for each task every node has the
-    same number of probes.
+    The first node comes free when these wait, the others once `at_once` of them are done. Under `batch` with one probe
+    for each task every node has the same number of probes.
     """
-    async with job(cluster, "busy") as busy, job(cluster, "long", make=Gated) as long:
-        assert isinstance(long, Gated)
-        long.gate = gate
-        first = busy.ask(VCORES, 4.0, hosts=(host(cluster, 0),), strict=True)
+    async with job(cluster, "busy", make=Gated) as busy, job(cluster, "long", make=Gated) as long:
+        assert isinstance(busy, Gated) and isinstance(long, Gated)
+        busy.gate, long.gate = gate.with_name("first"), gate
+        first = busy.ask(VCORES, 0.5, hosts=(host(cluster, 0),), strict=True)
         await busy.until_granted(first)
         wide = long.ask((NODES - 1) * VCORES, 0.5)
         await long.until_granted(wide)
         async with job(cluster, "short") as short:
             quick = short.ask(NODES * VCORES, 0.5)
+            await asyncio.sleep(1.0)  # some heartbeats
+            busy.open()
             await short.until(lambda: sum(task.done for task in quick) >= at_once, 120)
             long.open()
             await short.until_done()
