@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from policies.model import AppView, Kind
-from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.common.messages import KILL_CAUSES, SHED_CAUSES, ContainerEvent, EventKind
 from rm_proxy.domain import exit_codes
 from rm_proxy.domain.records import CompletionRecord
 
@@ -17,8 +17,7 @@ OTHER: Final = "other"
 TYPES: Final = ("MAPREDUCE", "SPARK", "TEZ")
 BY_YARN: Final = "yarn"
 """Cause of kills by YARN itself: its preemption, or its NodeManager that makes room."""
-_SHEDS: Final = ("hold", "late", "full", "drain", "shed", "police", "steal", "correct", "quota", "restart")
-_CAUSES: Final = frozenset({"room", "memory", "proxy", *_SHEDS})
+_CAUSES: Final = SHED_CAUSES | KILL_CAUSES
 _STATUSES: Final = (exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)
 _DELAY_S: Final = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300)
 MAX_ENDS: Final = 10_000

@@ -1,7 +1,7 @@
 """Finds policies by slot and name among the entry points of all installed packages, and checks their settings.
 
-A package offers a policy by `[project.entry-points."policies.SLOT"] name = "module:POLICY"`. Nothing is imported before
-it is asked for, so that a broken package disturbs only those who use it.
+A package offers a policy by `[project.entry-points."quicksilver.SLOT"] name = "module:POLICY"`. Nothing is imported
+before it is asked for, so that a broken package disturbs only those who use it.
 """
 
 from __future__ import annotations

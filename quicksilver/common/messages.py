@@ -8,6 +8,7 @@ Container events stay in the report until they are acknowledged, and are counted
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -78,6 +79,12 @@ class EventKind(StrEnum):
     NodeManager lost it in its own restart."""
 
 
+SHED_CAUSES: Final = frozenset(
+    ("hold", "late", "full", "drain", "shed", "police", "steal", "correct", "quota", "restart", "admit", "proxy")
+)
+KILL_CAUSES: Final = frozenset(("room", "memory", "queued", "admit", "proxy"))
+
+
 class ContainerEvent(Message):
     """One event; `seq` grows with each event of one boot of the sidecar."""
 
@@ -91,8 +98,7 @@ class ContainerEvent(Message):
     cause: str = ""
     """The cause in one word.
 
-    For SHED: hold, late, full, drain, shed, police, steal, correct, quota, restart, admit, proxy; for KILLED: room,
-    memory, admit, proxy; for ENDED: the container for which it was shrunk last.
+    For SHED and KILLED one of SHED_CAUSES and KILL_CAUSES; for ENDED the container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None

@@ -62,9 +62,9 @@ class YarnPoller:
         """By node: its last record, and the time of it."""
         self._closed = False
         self._unknown_since_s: dict[str, float] = {}
+        """Applications of ours that YARN does not know, with the first time (monotonic)."""
         self._without_end: set[str] = set()
         """Applications that are over, and of whose end the ResourceManager knows nothing."""
-        """Applications of ours that YARN does not know, with the first time (monotonic)."""
 
     def start(self) -> None:
         """Start the clocks; everything is read once at once."""

@@ -47,6 +47,8 @@ _CAUSES: Final = {
     "steal": "the steal policy",
     "correct": "the correct policy",
     "quota": "a lowered quota",
+    "restart": "a restart of the ResourceManager",
+    "admit": "the admission of applications",
     "proxy": "the proxy",
     "room": "room for a guaranteed one",
     "memory": "the guard of physical memory",

@@ -54,13 +54,15 @@ def test_waits_sheds_kills_and_savings() -> None:
         event(EventKind.SHED, cause="hold", waited_s=60.0),
         event(EventKind.KILLED, cause="room", ran_s=20.0, attained_s=7.0),
         event(EventKind.KILLED, cause="something new", ran_s=4.0),
+        event(EventKind.KILLED, cause="queued", ran_s=1.0),
+        event(EventKind.KILLED, cause="admit", ran_s=1.0),
         event(EventKind.ENDED, ran_s=30.0, saved_s=2.5),
     ):
         counts.event(TEZ, one)
     own = {"queue": "root.a", "type": "TEZ"}
     assert counts.value("queueing_seconds_count", **own) == 1
     assert counts.value("sheds_total", **own, cause="hold") == 1
-    assert counts.value("kills_total", **own, cause="room") == 1
+    assert [counts.value("kills_total", **own, cause=cause) for cause in ("room", "queued", "admit")] == [1, 1, 1]
     assert counts.value("lost_seconds_total", **own, cause="room") == 7, "CPU seconds, where they are measured"
     assert counts.value("lost_seconds_total", **own, cause="other") == 4
     assert counts.value("saved_seconds_total", **own) == 2.5

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Kind
-from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.common.messages import KILL_CAUSES, SHED_CAUSES, ContainerEvent, EventKind
 from rm_proxy.domain.records import CompletionRecord
 from rm_proxy.estimates.estimator import Source
 from rm_proxy.store.rows import NodeEvent
@@ -199,8 +199,7 @@ def test_csv_of_nothing_is_its_header(client: TestClient) -> None:
 def test_every_event_and_cause_has_words() -> None:
     assert {kind.value for kind in EventKind} == explain._EVENTS.keys()
     assert {source.value for source in Source} == explain._ESTIMATES.keys()
-    moves = {"drain", "shed", "police", "steal", "correct", "quota", "queued"}
-    assert moves | {"hold", "late", "full", "proxy", "room", "memory"} == explain._CAUSES.keys()
+    assert explain._CAUSES.keys() == SHED_CAUSES | KILL_CAUSES
 
 
 TEXT = st.text(max_size=20)
