@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Final
 
 from policies.config.policy_set import over_retries
@@ -159,8 +158,7 @@ class Router:
             return _NO_NODES
 
         def expected_s(priority: int) -> float:
-            expects = self._cluster.expected(app, priority)
-            return expects.mean_s if expects.known else inf
+            return self._cluster.expected(app, priority).usual_s
 
         return self._held.late_nodes(now_s, ratio, expected_s)
 

@@ -74,6 +74,16 @@ class Expectation:
     due_s: float = field(default=math.inf, compare=False)
     """Age from which a running task is overdue: the estimate was wrong, and its duration counts as unknown."""
 
+    ended_s: float | None = field(default=None, compare=False)
+    """The mean by ended tasks and hints, where running ones changed `mean_s`; infinite if these alone are known."""
+
+    @property
+    def usual_s(self) -> float:
+        """The mean without running tasks, with which stragglers are compared: they must not raise their own limit."""
+        if self.ended_s is not None:
+            return self.ended_s
+        return self.mean_s if self.known else math.inf
+
     @property
     def known(self) -> bool:
         """Whether it is learnt or given; else it is the default, which says nothing of this task."""
@@ -88,6 +98,7 @@ class Expectation:
             mean_s=self.mean_s * slow_ratio,
             spread_s=self.spread_s * slow_ratio,
             due_s=self.due_s * slow_ratio,
+            ended_s=None if self.ended_s is None else self.ended_s * slow_ratio,
         )
 
 
@@ -398,6 +409,7 @@ def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
         _blend(over, base, weight + stage.young, Source.STAGE)[0],
         count=base.count if base.source is Source.STAGE else 0,
         due_s=base.due_s,
+        ended_s=base.usual_s,
     )
 
 
