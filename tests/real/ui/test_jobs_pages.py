@@ -104,7 +104,7 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
     seen(browser, f"{url}/applications", "real-applications")
     assert {"SUCCEEDED"} <= {text.upper() for text in browser.texts_at_once("tbody td:nth-child(3)")}
     browser.open(f"{url}/applications/{app}")
-    browser.until("return document.querySelector('#state').innerText === 'finished'", KEPT_S)
+    browser.until("return document.querySelector('#state').innerText.toUpperCase() === 'SUCCEEDED'", KEPT_S)
     assert "Nothing waits" in browser.text("#why")
     assert browser.run("return document.querySelectorAll('#timeline .bar .run').length") > MAPS / 2
     assert browser.console() == []
