@@ -156,8 +156,8 @@ def test_there_and_back(hosts: Hosts, playbooks: Playbooks) -> None:
     until_usable(hosts, {"node1": True, "node2": True})
     assert playbooks.run("site.yml")[1] == {"rm1": 0, "node1": 0, "node2": 0}, "nothing is left to do"
     for name in ADDRESSES:
-        key = f"/etc/quicksilver/tls/{name}.key"
-        assert hosts.on(name, "stat", "-c", "%a", key, "/etc/quicksilver/tokens").split() == ["600", "600"]
+        key, rights = f"/etc/quicksilver/tls/{name}.key", "640 quicksilver-tls" if name == "rm1" else "600 root"
+        assert hosts.on(name, "stat", "-c", "%a %G", key, "/etc/quicksilver/tokens").splitlines() == [rights] * 2
     assert "sha256:" in hosts.on("node1", "cat", "/etc/quicksilver/tokens")
 
     app = pi(hosts, 6)
