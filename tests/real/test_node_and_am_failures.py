@@ -16,6 +16,7 @@ import requests
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.bench.las.master import APP_TYPE
 from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -27,6 +28,7 @@ from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import shell_arguments
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.nm_log import read_lives
+from rm_proxy.domain.exit_codes import preempted_status
 
 pytestmark = pytest.mark.hadoop
 NODES = 3
@@ -34,7 +36,7 @@ POLICIES = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy":
 SIDECAR = {"memory_mb": 1024, "vcores": 2, "reserve_mb": 0}
 """Two containers run on a node, the others wait."""
 EXPIRY_S = 20
-PREEMPTED = -102
+PREEMPTED = preempted_status(APP_TYPE)
 """What the application is told of all that the system took."""
 NO_RECOVERY = 2
 """The node whose NodeManager forgets its containers."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quicksilver.bench.las.master import APP_TYPE
 from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -17,6 +18,7 @@ from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, 
 from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
 from quicksilver.workloads.records import Watch, application_of
 from quicksilver.workloads.rest import get_json
+from rm_proxy.domain.exit_codes import preempted_status
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from tests.real.conftest import NODES, VCORES
@@ -192,7 +194,7 @@ def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, sh
         assert {event["cause"] for event in sheds} == {"shed"}
         assert set(ran) > {"node1"}
         assert len(ran) - ran.count("node1") == sum(task.exits != [0] for task in tasks)
-        assert all(task.exits.count(-102) <= 2 for task in tasks)
+        assert all(task.exits.count(preempted_status(APP_TYPE)) <= 2 for task in tasks)
 
 
 HISTORY: Mapping[str, Any] = {"policy": "history", "settings": {"peak_ratio": 0.0, "margin_ratio": 0.0}}

@@ -14,6 +14,7 @@ import pytest
 import requests
 
 from hadoop_rpc.errors import HadoopRpcError
+from quicksilver.bench.las.master import APP_TYPE
 from quicksilver.bench.las.modes import EXTRA
 from quicksilver.bench.sleep_job import Job, Task, job, title
 from quicksilver.cluster.cluster import Cluster
@@ -23,6 +24,7 @@ from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch, application_of
+from rm_proxy.domain.exit_codes import preempted_status
 from tests.promise.helpers import behind
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.test_preempt import Burning
@@ -32,7 +34,7 @@ from tests.real.test_policies import all_lives
 pytestmark = pytest.mark.hadoop
 CORE, ELASTIC = 10, 11
 """Request priorities."""
-PREEMPTED = -102
+PREEMPTED = preempted_status(APP_TYPE)
 ROOM_WITHIN_S = 5.0
 """A core that arrives has room within this time."""
 WAIT_S = 2.0
@@ -197,7 +199,7 @@ URGENT = ("class:interactive",)
 
 
 def test_a_core_has_room_at_once_as_elastic_containers_end_where_memory_is_short(one_node: Cluster) -> None:
-    """The elastic container has most of the memory: it ends with -102, is asked for again, and runs afterwards."""
+    """The elastic container has most of the memory: it ends as preempted, is asked for again, and runs afterwards."""
     node_mb = one_node.spec.node_memory_mb
     large_mb, core_mb = node_mb - 1024, node_mb // 2
 
