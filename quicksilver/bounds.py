@@ -111,7 +111,8 @@ def rest_bounds() -> Sequence[Bound]:
         Bound(
             "connections, from accept() on",
             "`rest_connections`; a third of few open files",
-            "closed at once",
+            "one that waits for a request is closed for the new one: of the host with most of them the one that has "
+            "waited longest; where all are being answered, the new one is closed",
             "the log",
         ),
         Bound("connections that wait for accept()", f"{BACKLOG}", "the kernel drops them"),

@@ -1,4 +1,8 @@
-"""Accepts the connections of REST: no more at once than its bound, and never with the last open files."""
+"""Accepts the connections of REST: no more at once than its bound, and never with the last open files.
+
+At the bound a new connection takes the place of one that waits for a request of its client, so that connections that
+stay silent shut nobody out.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from quicksilver.common.http.connection import BoundedConnection
+from quicksilver.common.http.idle_connections import IdleConnections
 from quicksilver.common.process.limits import OTHER_FILES, Seldom
 from quicksilver.common.process.socket_pair import accepted
 
@@ -30,55 +36,117 @@ def rest_limit(wanted: int, allowed: int) -> int:
     return max(1, min(wanted, (allowed - OTHER_FILES) // 3))
 
 
-class RestAcceptor:
-    """Accepts until it is closed; a connection beyond the bound is closed at once, unread.
+class AcceptedConnection:
+    """One connection from accept() on; its protocol reports when it has a request to answer, and when not."""
 
-    It counts from accept() on: a TLS handshake that does not go on counts, too.
+    def __init__(self, sock: socket.socket, acceptor: RestAcceptor) -> None:
+        self.sock, self._acceptor = sock, acceptor
+        self.host = _host(sock)
+        self.protocol: BoundedConnection | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Hands the socket to the loop, with TLS until the end of the handshake."""
+        self.begun = False
+
+    def busy(self) -> None:
+        """Note that a whole request has arrived."""
+        self._acceptor.idle.discard(self)
+
+    def wait(self) -> None:
+        """Note that all requests are answered."""
+        if self in self._acceptor.open:
+            self._acceptor.idle.add(self, self.host)
+
+    def leave(self) -> None:
+        """Note that the connection is closed."""
+        self._acceptor.open.discard(self)
+        self._acceptor.idle.discard(self)
+
+    def end(self) -> None:
+        """Close it, whatever it does."""
+        self.leave()
+        if self.protocol is not None and self.protocol.transport is not None:
+            self.protocol.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+def _host(sock: socket.socket) -> str:
+    """Return the address of the peer; "" where it is gone already."""
+    try:
+        name = sock.getpeername()
+    except OSError:
+        return ""
+    return str(name[0]) if isinstance(name, tuple) else ""
+
+
+class RestAcceptor:
+    """Accepts until it is closed. A connection counts from accept() on, so in its TLS handshake, too.
+
+    Beyond the bound one that waits for a request is closed: of the host with most of them the one that waits longest.
+    Where all are being answered, the new connection is closed, unread.
     """
 
     def __init__(
         self,
         listener: socket.socket,
-        make: Callable[[Callable[[], None]], asyncio.Protocol],
+        make: Callable[[AcceptedConnection], BoundedConnection],
         max_connections: int,
         tls: ssl.SSLContext | None,
     ) -> None:
-        """Begin. make: returns the protocol of a new connection, which calls its argument when it is closed."""
+        """Begin. make: returns the protocol of a new connection, which reports to its argument."""
         self._make, self._tls = make, tls
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._limit, self._files = rest_limit(max_connections, allowed), allowed - RESERVED_FILES
-        self._open: set[socket.socket] = set()
+        self.open: set[AcceptedConnection] = set()
         """Connections, those in their TLS handshake included."""
+        self.idle = IdleConnections[AcceptedConnection]()
+        """Those of them that have no whole request to be answered."""
         self._handshakes: set[asyncio.Task[None]] = set()
         listener.setblocking(False)
         self._accepting = asyncio.create_task(self._accept(listener), name="rest-accept")
 
     async def _accept(self, listener: socket.socket) -> None:
         async for sock in accepted(listener):
-            if len(self._open) >= self._limit or sock.fileno() >= self._files:
+            if sock.fileno() >= self._files or not self._has_room():
                 sock.close()
                 remedy = "raise rest_connections or the limit of open files, or look who connects (`ss -tnp`)"
                 _seldom.warning("REST connection closed: too many", limit=self._limit, remedy=remedy)
                 continue
-            self._open.add(sock)
-            task = asyncio.create_task(self._begin(sock))
+            connection = AcceptedConnection(sock, self)
+            self.open.add(connection)
+            connection.wait()
+            connection.protocol = self._make(connection)
+            connection.task = task = asyncio.create_task(self._begin(connection, connection.protocol))
             self._handshakes.add(task)
-            task.add_done_callback(self._handshakes.discard)
+            task.add_done_callback(partial(self._over, connection))
 
-    async def _begin(self, sock: socket.socket) -> None:
-        leave = partial(self._open.discard, sock)
-        protocol, loop, tls = self._make(leave), asyncio.get_running_loop(), self._tls
+    def _has_room(self) -> bool:
+        """Return whether there is room for one more connection, if need be in place of one that waits."""
+        if len(self.open) < self._limit:
+            return True
+        other = self.idle.pop()
+        if other is None:
+            return False
+        other.end()
+        remedy = "raise rest_connections, or look who connects and stays silent (`ss -tnp`)"
+        _seldom.warning("REST connection closed for a new one", peer=other.host, limit=self._limit, remedy=remedy)
+        return True
+
+    async def _begin(self, connection: AcceptedConnection, protocol: BoundedConnection) -> None:
+        loop, tls = asyncio.get_running_loop(), self._tls
         times = {} if tls is None else {"ssl_handshake_timeout": HANDSHAKE_S, "ssl_shutdown_timeout": _SHUTDOWN_S}
-        begun = False
         try:
-            await loop.connect_accepted_socket(lambda: protocol, sock, ssl=tls, **times)
-            begun = True
+            await loop.connect_accepted_socket(lambda: protocol, connection.sock, ssl=tls, **times)
+            connection.begun = True
         except OSError:  # it is gone, or its handshake failed, which the TLS context reports
             return
-        finally:
-            if not begun:
-                sock.close()
-                leave()
+
+    def _over(self, connection: AcceptedConnection, task: asyncio.Task[None]) -> None:
+        """Note that a connection is the loop's now, or ended before."""
+        self._handshakes.discard(task)
+        if not connection.begun:
+            connection.sock.close()
+            connection.leave()
 
     def close(self) -> None:
         """Accept no more; connections in their handshake are closed."""

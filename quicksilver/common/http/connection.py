@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -38,6 +37,19 @@ class _BoundReached(Exception):
     """Ends parsing; the connection is closed already, or about to be."""
 
 
+class Watcher(Protocol):
+    """What a connection reports to."""
+
+    def busy(self) -> None:
+        """Note that the connection has a whole request to answer."""
+
+    def wait(self) -> None:
+        """Note that it waits for the next one."""
+
+    def leave(self) -> None:
+        """Note that it is closed."""
+
+
 class BoundedConnection(HttpToolsProtocol):
     """One connection, whose calls carry the names of the caller's certificate.
 
@@ -47,9 +59,11 @@ class BoundedConnection(HttpToolsProtocol):
     request_s = REQUEST_S
     answer_s = ANSWER_S
 
-    def __init__(self, *arguments: Any, on_close: Callable[[], None] = lambda: None, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, watcher: Watcher | None = None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._on_close = on_close
+        self._watcher = watcher
+        self._unanswered = 0
+        """Whole requests without a whole answer; less than 0 where the answer came first."""
         self._coming: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._pending_bytes = 0
@@ -123,6 +137,16 @@ class BoundedConnection(HttpToolsProtocol):
         self._pending_bytes = 0
         super().on_message_complete()
         self._arrived()
+        self._unanswered += 1
+        if self._unanswered == 1 and self._watcher is not None:
+            self._watcher.busy()
+
+    def on_response_complete(self) -> None:
+        """Note that a request is answered; begin to answer the next one that waits."""
+        super().on_response_complete()
+        self._unanswered -= 1
+        if self._unanswered == 0 and self._watcher is not None:
+            self._watcher.wait()
 
     def pause_writing(self) -> None:
         """Wait for the reader of an answer."""
@@ -140,7 +164,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._arrived()
         self._read()
         super().connection_lost(exc)
-        self._on_close()
+        if self._watcher is not None:
+            self._watcher.leave()
 
     def _expect(self) -> None:
         self._coming = self.loop.call_later(self.request_s, self._give_up, "a request that does not come")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quicksilver.common.http.acceptor import RestAcceptor
+from quicksilver.common.http.acceptor import AcceptedConnection, RestAcceptor
 from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.process.logs import get_logger
@@ -116,9 +116,9 @@ class _EmbeddedServer(uvicorn.Server):
         self.servers = [RestAcceptor(self._sock, self._connection, self._max, self._tls)]  # type: ignore[list-item]
         self.started = True
 
-    def _connection(self, on_close: Callable[[], None]) -> BoundedConnection:
+    def _connection(self, accepted: AcceptedConnection) -> BoundedConnection:
         return BoundedConnection(
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, on_close=on_close
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, watcher=accepted
         )
 
 
@@ -127,8 +127,8 @@ async def serve(
 ) -> None:
     """Serve `app` on a listening socket inside the running loop, until this coroutine is cancelled.
 
-    Connections beyond `max_connections` are closed at once. On cancellation running calls get up to 2 s to end; the
-    socket is closed in every case.
+    Beyond `max_connections` a connection that waits for a request is closed for a new one; where none does, the new
+    one is. On cancellation running calls get up to 2 s to end; the socket is closed in every case.
     """
     config = uvicorn.Config(
         app,

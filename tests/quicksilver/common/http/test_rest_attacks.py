@@ -7,7 +7,7 @@ import select
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ import psutil
 import pytest
 import requests
 import uvloop
+from fastapi import FastAPI
 
 from quicksilver.bench.fake_rm import Master, StandIn
 from quicksilver.bench.procstat import cpu_s
 from quicksilver.bench.rest_servers import KINDS, RestServer
-from quicksilver.common.http import acceptor
+from quicksilver.common.http import acceptor, rest_server
 from quicksilver.common.http.connection import HEAD_BYTES, HEADERS, PIPELINED
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import Security, SecuritySettings
@@ -177,7 +178,7 @@ def hung_up(connections: list[socket.socket], count: int) -> None:
 
 
 def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) -> None:
-    """650 of them used up 600 files, and a new master was not served."""
+    """650 of them used up 600 files, and a new master was not served; callers of REST are, beside them."""
 
     async def story() -> None:
         loop = asyncio.get_running_loop()
@@ -196,7 +197,7 @@ def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) 
                     files = psutil.Process(server.process.pid).num_fds()
                     assert files < 300, "a hundred connections, and the proxy's own files"
                     master.close()
-                await asyncio.to_thread(healthy, server)
+                    await asyncio.to_thread(healthy, server)
             finally:
                 await asyncio.to_thread(server.stop)
 
@@ -215,44 +216,166 @@ def refused(connection: socket.socket) -> bool:
         return True
 
 
-async def serving(stack: ExitStack, connections: int, tls: ssl.SSLContext | None) -> tuple[asyncio.Task[None], int]:
+async def serving(
+    stack: ExitStack, connections: int, tls: ssl.SSLContext | None, app: FastAPI | None = None
+) -> tuple[asyncio.Task[None], int]:
     sock = stack.enter_context(bound_socket("127.0.0.1", 0))
     port: int = sock.getsockname()[1]
-    return asyncio.create_task(serve(make_app(), sock, max_connections=connections, tls=tls)), port
+    return asyncio.create_task(serve(app or make_app(), sock, max_connections=connections, tls=tls)), port
 
 
-@pytest.mark.parametrize("encrypted", [False, True])
-def test_connections_count_from_their_first_moment(encrypted: bool, tmp_path: Path) -> None:
-    """Those in a TLS handshake that does not go on as well; who leaves makes room."""
+def contexts(tmp_path: Path) -> tuple[ssl.SSLContext | None, ssl.SSLContext]:
+    """Return the TLS of a server and of its clients."""
     certs: Any = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography")
     certs.make_ca(tmp_path, "c")
     pair = certs.make_certificate(tmp_path, "proxy", ["127.0.0.1"])
     settings = SecuritySettings(tls_cert=pair.certificate, tls_key=pair.key, tls_ca=tmp_path / "ca.crt")
+    of_clients = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
+    of_clients.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return Security(settings).server, of_clients
 
-    async def story() -> None:
+
+def run_serving(
+    story: Callable[[ExitStack, int], Coroutine[Any, Any, None]],
+    limit: int,
+    tls: ssl.SSLContext | None = None,
+    app: FastAPI | None = None,
+) -> None:
+    """Run a test against a server of `limit` connections; it is given the port."""
+
+    async def work() -> None:
         with ExitStack() as stack:
-            running, port = await serving(stack, 3, Security(settings).server if encrypted else None)
-            inside = [stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S)) for _ in range(3)]
-            for _ in range(5):
-                with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as more:
-                    assert await asyncio.to_thread(refused, more)
-            inside.pop().close()
-            if encrypted:
-                inside.pop().sendall(b"GET / HTTP/1.1\r\n\r\n")  # no handshake
-            held = False
-            while not held:
-                with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as again:
-                    again.settimeout(0.5)
-                    try:
-                        await asyncio.to_thread(again.recv, 1)
-                    except TimeoutError:
-                        held = True
-                    except ConnectionResetError:
-                        held = False
+            running, port = await serving(stack, limit, tls, app)
+            await story(stack, port)
             running.cancel()
             await asyncio.wait([running])
 
-    uvloop.run(story())
+    uvloop.run(work())
+
+
+def dial(stack: ExitStack, port: int, host: str = "127.0.0.1") -> socket.socket:
+    """Connect from an address of this machine."""
+    return stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE_S, (host, 0)))
+
+
+def answered(connection: socket.socket) -> bool:
+    """Ask, and read an answer of 200 whole."""
+    connection.sendall(b"GET /text HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    answer = b""
+    while not answer.endswith(b"hello"):
+        piece = connection.recv(4096)
+        if not piece:
+            return False
+        answer += piece
+    return answer.startswith(b"HTTP/1.1 200")
+
+
+SILENT = (
+    b"",
+    b"GET /text HTTP/1.1\r\nHost: localhost\r\nx: ",
+    b"POST /items HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500\r\n\r\n{",
+)
+
+
+@pytest.mark.parametrize("begun", SILENT)
+def test_silent_connections_shut_nobody_out(begun: bytes) -> None:
+    """Before, they filled the bound for 30 s each. The one that has waited longest goes first."""
+
+    async def story(stack: ExitStack, port: int) -> None:
+        silent = [dial(stack, port) for _ in range(3)]
+        for connection in silent:
+            connection.sendall(begun)
+        for gone in silent:
+            assert await asyncio.to_thread(answered, dial(stack, port))
+            assert await asyncio.to_thread(refused, gone)
+
+    run_serving(story, 3)
+
+
+def test_silent_connections_shut_nobody_out_with_tls(tmp_path: Path) -> None:
+    """Neither do those whose handshake does not go on, nor those that are silent after it."""
+    of_server, of_clients = contexts(tmp_path)
+
+    async def story(stack: ExitStack, port: int) -> None:
+        silent = [dial(stack, port) for _ in range(3)]
+        for number in range(6):
+            new = await asyncio.to_thread(of_clients.wrap_socket, dial(stack, port), server_hostname="127.0.0.1")
+            silent.append(stack.enter_context(new))
+            assert await asyncio.to_thread(refused, silent[number])
+        assert await asyncio.to_thread(answered, new)
+
+    run_serving(story, 3, of_server)
+
+
+def test_a_host_that_opens_many_loses_its_own() -> None:
+    """A kept connection of another host stays, though it has waited longer than all the others."""
+
+    async def story(stack: ExitStack, port: int) -> None:
+        kept = dial(stack, port, "127.0.0.2")
+        assert await asyncio.to_thread(answered, kept)
+        many = [dial(stack, port) for _ in range(9)]
+        await asyncio.to_thread(hung_up, many, 7)
+        assert await asyncio.to_thread(answered, kept)
+
+    run_serving(story, 3)
+
+
+def test_no_request_that_is_answered_makes_room() -> None:
+    """Where all connections have one, the new connection is closed, unread; afterwards they make room again."""
+    app, begun, over = make_app(), asyncio.Semaphore(0), asyncio.Event()
+
+    @app.get("/slow")
+    async def slow() -> None:
+        begun.release()
+        await over.wait()
+
+    async def story(stack: ExitStack, port: int) -> None:
+        busy = [dial(stack, port) for _ in range(2)]
+        for connection in busy:
+            connection.sendall(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await begun.acquire()
+        for _ in range(3):
+            assert await asyncio.to_thread(refused, dial(stack, port))
+        over.set()
+        for connection in busy:
+            assert (await asyncio.to_thread(connection.recv, 100)).startswith(b"HTTP/1.1 200")
+        assert await asyncio.to_thread(answered, dial(stack, port))
+
+    run_serving(story, 2, app=app)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_connections_count_from_their_first_moment(
+    encrypted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those in a TLS handshake that does not go on as well; who leaves makes room."""
+    of_server = contexts(tmp_path)[0] if encrypted else None
+    acceptors = list[acceptor.RestAcceptor]()
+
+    def made(*parts: Any) -> acceptor.RestAcceptor:
+        acceptors.append(acceptor.RestAcceptor(*parts))
+        return acceptors[-1]
+
+    monkeypatch.setattr(rest_server, "RestAcceptor", made)
+
+    async def story(stack: ExitStack, port: int) -> None:
+        connections = [dial(stack, port) for _ in range(8)]
+        await asyncio.to_thread(hung_up, connections, 5)
+        for gone in connections[:5]:
+            assert await asyncio.to_thread(refused, gone)
+        connections[7].close()
+        if encrypted:
+            connections[6].sendall(b"GET / HTTP/1.1\r\n\r\n")  # no handshake
+        stay = connections[5 : 6 if encrypted else 7]
+        while len(acceptors[0].open) > len(stay):  # noqa: ASYNC110 - the server's own, in this loop
+            await asyncio.sleep(0.01)
+        stay += [dial(stack, port) for _ in range(3 - len(stay))]
+        for one in stay:
+            one.settimeout(0.3)
+            with pytest.raises(TimeoutError):
+                await asyncio.to_thread(one.recv, 1)
+
+    run_serving(story, 3, of_server)
 
 
 def test_the_last_files_are_not_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
