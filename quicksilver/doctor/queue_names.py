@@ -17,7 +17,6 @@ from quicksilver.common.hadoop.xml import plain
 from quicksilver.doctor.model import Site
 
 _PREFIX: Final = "yarn.scheduler.capacity."
-_SCHEDULER: Final = "yarn.resourcemanager.scheduler.class"
 STORE: Final = "yarn.scheduler.configuration.store.class"
 _FAIR_FILE: Final = "yarn.scheduler.fair.allocation.file"
 _FAIR_ANY: Final = "yarn.scheduler.fair.allow-undeclared-pools"
@@ -48,7 +47,7 @@ def _globs(section: PolicySet, at: str) -> Iterator[tuple[str, str]]:
 
 def kept_elsewhere(site: Site) -> bool:
     """Return whether the Capacity Scheduler's configuration lies in a store, changed by REST, and not in its file."""
-    return "CapacityScheduler" in site.text(_SCHEDULER) and site.conf.untrimmed(STORE) != "file"
+    return site.scheduler == "capacity" and site.conf.untrimmed(STORE) != "file"
 
 
 class FileQueues:
@@ -63,10 +62,9 @@ class FileQueues:
         self._makes_any = False
         """Whether the Fair Scheduler makes queues that its file does not have."""
         for site in sites:
-            scheduler = site.text(_SCHEDULER, "CapacityScheduler")
-            if "CapacityScheduler" in scheduler and not kept_elsewhere(site):
+            if site.scheduler == "capacity" and not kept_elsewhere(site):
                 self._read(site)
-            elif "FairScheduler" in scheduler and site.from_files:
+            elif site.scheduler == "fair" and site.from_files:
                 self._read_fair(site)
 
     def _read(self, site: Site) -> None:

@@ -322,14 +322,17 @@ def test_queues_that_capacity_scheduler_xml_has_not(tmp_path: Path) -> None:
     [
         {f"{_CAPACITY}.auto-queue-creation-v2.enabled": "true"},
         {f"{_RM}.scheduler.class": "org.example.FairScheduler"},
+        {f"{_RM}.scheduler.class": "org.example.CapacitySchedulerOfOurs", STORE: "zk"},
         {STORE: "zk"},
     ],
-    ids=["queues that are made by themselves", "another scheduler", "queues in a store"],
+    ids=["queues that are made by themselves", "another scheduler", "an unknown scheduler", "queues in a store"],
 )
 def test_queues_that_no_file_has_to_name(more: dict[str, str], tmp_path: Path) -> None:
     copy = copy_of(tmp_path, NAMED)
     copy.change("rm", "capacity-scheduler.xml", QUEUES | more)
-    assert unknown(copy.look()) == []
+    found = copy.look()
+    assert unknown(found) == []
+    assert any(STORE in str(line) for line in found["not_checked"]) == (list(more) == [STORE])
 
 
 def test_an_allocation_file_has_any_encoding(tmp_path: Path) -> None:
