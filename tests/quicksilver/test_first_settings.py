@@ -184,6 +184,8 @@ def test_where_a_sidecar_listens_is_judged_by_the_files_of_a_node_alone(conf: Pa
     file = tmp_path / "quicksilver.yaml"
     file.write_text(f"hadoop_conf_dir: {conf}\nsidecar: {{vcores: 2}}\npolicies: {{}}\n")
     assert check_settings(file, SECTIONS).warnings == []  # clients' files: the sidecar has its own
+    site(conf, yarn_site={"yarn.resourcemanager.hostname": "rmhost", "yarn.nodemanager.address": "0.0.0.0:45454"})
+    assert check_settings(file, SECTIONS).warnings == []  # Ambari's file, the same on all hosts: no node's address
     site(conf, yarn_site={"yarn.resourcemanager.hostname": "rmhost", "yarn.nodemanager.address": "node1.example:8041"})
     (warning,) = check_settings(file, SECTIONS).warnings
     assert "rest_listen is not set, so REST would listen at node1.example:8391 without TLS" in str(warning)

@@ -16,6 +16,7 @@ from quicksilver.common.http.security import REMEDY, stays_here
 _DAEMONS: Final = ("proxy", "sidecar")
 _SIDECAR_REST_PORT: Final = 8391
 _OF_A_NODE: Final = ("yarn.nodemanager.address", "yarn.nodemanager.hostname")
+_ANY: Final = ("0.0.0.0", "::")
 _FILES: Final = ("token_file", "tls_cert", "tls_key", "tls_ca")
 
 
@@ -60,7 +61,10 @@ def _sidecar_default(data: Mapping[str, Any]) -> str | None:
             conf = load_hadoop_conf(Path(folder).expanduser() if isinstance(folder, str) else None)
             if conf.properties.keys().isdisjoint(_OF_A_NODE):
                 return None  # files of clients: the sidecar reads its own
-            listen = str(conf.address("yarn.nodemanager.address"))
+            own = conf.address("yarn.nodemanager.address")
+            if own.host in _ANY:
+                return None  # of no node: the sidecar wants a name there, or has files of its own
+            listen = str(own)
         return str(Address(parse_address(listen, "").host, _SIDECAR_REST_PORT))
     except SettingsError:
         return None  # the daemon names what is wrong with Hadoop's files

@@ -9,6 +9,8 @@ from quicksilver.cluster.confdirs import ConfDirs, hosts_text, read_overlay
 from quicksilver.cluster.jars import Jars
 from quicksilver.cluster.siteconf import Properties, read_site
 from quicksilver.common.hadoop.overlays import overlay_root
+from quicksilver.common.settings.settings_file import check_settings
+from quicksilver.schema import SECTIONS
 
 JARS = Jars(Path("/jars"))
 SCHEDULER = "yarn.resourcemanager.scheduler.address"
@@ -64,6 +66,19 @@ def test_clients_are_the_same_with_and_without_overlay(tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in conf.client.iterdir() if path.is_file()}
     written(tmp_path, overlay=True)
     assert {path.name: path.read_bytes() for path in conf.client.iterdir() if path.is_file()} == before
+
+
+def test_the_first_check_of_the_tutorial_has_nothing_to_say(tmp_path: Path) -> None:
+    """Its settings name the clients' files; where the sidecars listen stands in the NodeManagers' own."""
+    conf = written(tmp_path / "cluster")
+    file = tmp_path / "quicksilver.yaml"
+    page = (Path(__file__).parents[3] / "docs" / "tutorial.md").read_text()
+    settings = page.partition('title="run/tutorial/quicksilver.yaml"\n')[2].partition("```")[0]
+    file.write_text(settings.replace("run/cluster/conf", str(conf.root)).replace("run/tutorial", str(tmp_path)))
+    found = check_settings(file, SECTIONS)
+    assert "sidecar:" in settings and (found.mistakes, found.warnings) == ([], [])
+    file.write_text(file.read_text().replace(str(conf.client), str(conf.nodemanagers[0])))
+    assert check_settings(file, SECTIONS).warnings == [], "127.0.0.11 is loopback, too"
 
 
 def test_the_shuffle_port_of_each_node_is_in_its_mapred_site(tmp_path: Path) -> None:
