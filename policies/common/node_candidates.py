@@ -73,6 +73,17 @@ def draw(
     return chosen[2], tuple((node, measure) for measure, _, node in shown)
 
 
+def among(count: int, tier: str) -> str:
+    """Return how many nodes were compared, and how near they are, for the reason of a placement."""
+    return f"{count} candidate node{'' if count == 1 else 's'} ({tier})"
+
+
+def waiting(policy: str, full: int) -> Placement:
+    """Return the placement of an ask that waits at the proxy, as all the nodes that may take it are full."""
+    nodes = "the only node that may take it is" if full == 1 else f"all {full} nodes that may take it are"
+    return Placement(None, reason=f"{policy}: {nodes} full", wait=True)
+
+
 def nowhere(ask: Ask, nodes: Sequence[NodeView]) -> Placement:
     """Return the placement of an ask that no node may take, with the reason."""
     usable = sum(node.usable for node in nodes)

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.common.completion_time import with_failures_s
-from policies.common.node_candidates import TIERS, Score, draw, nowhere, starts
+from policies.common.node_candidates import TIERS, Score, among, draw, nowhere, starts, waiting
 from policies.model import Ask, NodeView, Placement, Resources
 
 
@@ -84,12 +84,11 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: CompletionTime, rng: Random)
     candidates, ahead = _candidates(ask, nodes, tiers, cfg, rng)
     if not candidates:
         full = sum(tier is not None for tier in tiers.values())
-        reason = f"completion_time: all {full} nodes that may take it are full"
-        return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
+        return waiting("completion_time", full) if full else nowhere(ask, nodes)
     chosen, scores = draw(candidates, 1, 1.0, rng)
     tier = tiers[chosen]
     assert tier is not None
-    reason = f"completion_time: {TIERS[tier]}, {len(candidates)} candidates, E = W + R"
+    reason = f"completion_time: the earliest expected end of {among(len(candidates), TIERS[tier])}"
     return Placement(chosen, scores, "s", reason, ahead=ahead)
 
 

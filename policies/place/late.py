@@ -15,9 +15,11 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import SHOWN, by_tier, load, nearest, nowhere, starts
+from policies.common.node_candidates import SHOWN, among, by_tier, load, nearest, nowhere, starts, waiting
 from policies.common.service_levels import level
 from policies.model import Ask, NodeView, Placement
+
+_FIRST = "of {} this one is expected to have one first, in {:.1f} s"
 
 
 class Late(PolicyConfig):
@@ -65,26 +67,25 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     Where a container gives way for it, that is the node on which one is expected to end first. Scores are the larger
     used share of memory and vcores, or that time.
     """
-    kind, unit = "room", "share"
+    unit, how = "share", "the least used of {} with room, {:.0%} used"
     candidates, tier = nearest(by_tier(ask, [n for n in nodes if starts(n, ask)], load, count), inf)
     if not candidates:
         least = max(0.0, level(ask.work_s) + cfg.front_gap)
         fronts = [node for node in nodes if front(node, ask, least)]
-        kind, unit = "a front place", "s"
+        unit = "s"
+        how = f"no free core; a container of a job with more work is shrunk for it; {_FIRST}"
         candidates, tier = nearest(by_tier(ask, fronts, soonest, narrowest), inf)
     ahead = not candidates and cfg.ahead_s > 0
     if ahead:
-        kind = "a core that comes free"
+        how = f"no free core; {_FIRST}"
         soon = [node for node in nodes if node.frees_within(ask.resources, cfg.ahead_s)]
         candidates, tier = nearest(by_tier(ask, soon, soonest, count), inf)
     if not candidates:
         full = sum(ask.tier(node) is not None for node in nodes)
-        reason = f"late: all {full} nodes that may take it are full"
-        return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
+        return waiting("late", full) if full else nowhere(ask, nodes)
     best = nsmallest(SHOWN, candidates)
     score, _, chosen = best[0]
-    shown = f"{score:.0%} used" if unit == "share" else f"one ends in {score:.1f} s"
-    reason = f"late: {tier}, {len(candidates)} nodes with {kind}, {shown}"
+    reason = f"late: {how.format(among(len(candidates), tier), score)}"
     return Placement(chosen, tuple((node, score) for score, _, node in best), unit, reason, ahead=ahead)
 
 

@@ -11,7 +11,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import by_tier, draw, nearest, nowhere
+from policies.common.node_candidates import among, by_tier, draw, nearest, nowhere
 from policies.model import Ask, NodeView, Placement
 
 
@@ -38,7 +38,7 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: LeastQueue, rng: Random) -> 
     if not candidates:
         return nowhere(ask, nodes)
     node, scores = draw(candidates, cfg.k, 1.0, rng)
-    return Placement(node, scores, "containers", f"least_queue: {tier}, {len(candidates)} candidates, queue lengths")
+    return Placement(node, scores, "containers", f"least_queue: a shortest queue of {among(len(candidates), tier)}")
 
 
 POLICY = Policy("least_queue", LeastQueue, place)

@@ -8,7 +8,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import TIERS, nowhere
+from policies.common.node_candidates import TIERS, among, nowhere
 from policies.model import Ask, NodeView, Placement
 
 
@@ -32,7 +32,7 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: RandomPlace, rng: Random) ->
     if not drawn:
         return nowhere(ask, nodes)
     where = TIERS[name] if cfg.prefer_local else "any tier"
-    return Placement(rng.choice(sorted(drawn)), (), "", f"random: {where}, {len(drawn)} candidates")
+    return Placement(rng.choice(sorted(drawn)), (), "", f"random: any of {among(len(drawn), where)}")
 
 
 POLICY = Policy("random", RandomPlace, place)

@@ -8,7 +8,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import by_tier, draw, nearest, nowhere
+from policies.common.node_candidates import among, by_tier, draw, nearest, nowhere
 from policies.model import Ask, NodeView, Placement, Resources
 
 
@@ -50,7 +50,8 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Pl
     if not candidates:
         return nowhere(ask, nodes)
     node, scores = draw(candidates, cfg.k, cfg.max_ratio, rng)
-    return Placement(node, scores, "s", f"topk_wait: {tier}, {len(candidates)} candidates, R = Tq + Tr + Tl")
+    reason = f"topk_wait: one of the least waits (R = Tq + Tr + Tl) of {among(len(candidates), tier)}"
+    return Placement(node, scores, "s", reason)
 
 
 POLICY = Policy("topk_wait", TopKWait, place)

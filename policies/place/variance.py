@@ -15,7 +15,7 @@ from typing import Literal
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import SHOWN, by_tier, nearest, nowhere
+from policies.common.node_candidates import SHOWN, among, by_tier, nearest, nowhere, waiting
 from policies.model import Ask, NodeView, Placement, Resources
 
 
@@ -68,12 +68,11 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Variance, rng: Random) -> Pl
     candidates, tier = nearest(by_tier(ask, admitting, count, tie), cfg.locality_containers)
     if not candidates:
         full = sum(ask.tier(node) is not None for node in nodes)
-        reason = f"variance: all {full} nodes that may take it are full"
-        return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
+        return waiting("variance", full) if full else nowhere(ask, nodes)
     best = nsmallest(SHOWN, candidates)
     least, tied, chosen = best[0]
-    by = "" if cfg.ties == "random" else f", {cfg.ties} {tied:.1f} s"
-    reason = f"variance: {tier}, {len(candidates)} candidates, {least:.0f} containers{by}"
+    by = "" if cfg.ties == "random" else f", {cfg.ties} of attained service {tied:.1f} s"
+    reason = f"variance: the fewest containers ({least:.0f}) of {among(len(candidates), tier)}{by}"
     return Placement(chosen, tuple((node, score) for score, _, node in best), "containers", reason)
 
 

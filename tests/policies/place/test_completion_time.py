@@ -87,7 +87,7 @@ def test_it_waits_in_the_proxy_where_it_would_not_start_at_once() -> None:
     free = NodeView("free", "free", "/r1", capacity=FOUR, slow_ratio=1.5)
     waiting = place(ask(), full("a"), early=False)
     assert (waiting.node, waiting.wait) == (None, True)
-    assert waiting.reason == "completion_time: all 1 nodes that may take it are full"
+    assert waiting.reason == "completion_time: the only node that may take it is full"
     assert place(ask(), full("a", waits=((ONE, 1.0),)), free).node == "a", "over after 21 s there, 30 at the free node"
     assert place(ask(), full("a", waits=((ONE, 1.0),)), free, early=False).node == "free"
     nowhere = place(ask(label="gpu"), full("a"), early=False)

@@ -57,6 +57,22 @@ def test_nothing_waits_at_a_node() -> None:
     assert (answer.node, answer.wait) == (None, True)
 
 
+def test_each_choice_has_its_reason_in_words() -> None:
+    """They were `late: off-switch, 2 nodes with a core that comes free, one ends in 0.5 s` and the like."""
+    assert place(ask(), node("a", 3), node("b", 1)).reason == (
+        "late: the least used of 2 candidate nodes (off-switch) with room, 25% used"
+    )
+    assert place(ask(), node("a", 4, slots=6, yields_level=9.0, frees_s=2.04)).reason == (
+        "late: no free core; a container of a job with more work is shrunk for it; "
+        "of 1 candidate node (off-switch) this one is expected to have one first, in 2.0 s"
+    )
+    assert place(ask(), node("a", 4, slots=6, frees_s=0.5), ahead_s=1.5).reason == (
+        "late: no free core; of 1 candidate node (off-switch) this one is expected to have one first, in 0.5 s"
+    )
+    assert place(ask(), node("a", 4)).reason == "late: the only node that may take it is full"
+    assert place(ask(), node("a", 4), node("b", 4)).reason == "late: all 2 nodes that may take it are full"
+
+
 def test_an_ask_that_no_node_may_ever_take_does_not_wait() -> None:
     assert not place(ask(blacklist=frozenset({"a"})), node("a", 4)).wait
 

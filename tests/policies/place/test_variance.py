@@ -30,14 +30,17 @@ def test_fewest_containers_then_least_spread_then_id() -> None:
     assert answer.node == "b:8041"
     assert answer.scores == (("b:8041", 2), ("d:8041", 2), ("c:8041", 2), ("a:8041", 3))
     assert (answer.unit, answer.wait) == ("containers", False)
-    assert answer.reason == "variance: off-switch, 4 candidates, 2 containers, spread 1.5 s"
+    assert (
+        answer.reason
+        == "variance: the fewest containers (2) of 4 candidate nodes (off-switch), spread of attained service 1.5 s"
+    )
 
 
 def test_ties_by_the_sum_of_service_or_by_chance() -> None:
     nodes = [node("a", 2, 0.0, attained_sum_s=30.0), node("b", 2, 9.0, attained_sum_s=10.0), node("c", 3)]
     assert chosen(ask(), *nodes).node == "a:8041"
     answer = chosen(ask(), *nodes, ties="sum")
-    assert (answer.node, answer.reason.partition("containers, ")[2]) == ("b:8041", "sum 10.0 s")
+    assert (answer.node, answer.reason.rpartition(", ")[2]) == ("b:8041", "sum of attained service 10.0 s")
     rng = Random(2)
     drawn = [chosen(ask(), *nodes, rng=rng, ties="random").node for _ in range(40)]
     assert set(drawn) == {"a:8041", "b:8041"} and 10 <= drawn.count("a:8041") <= 30
