@@ -80,7 +80,7 @@ def answer(base: Policies, hours: Hours, question: Question, queue: QueueView | 
             ("quota", "; ".join(_named(bound) for bound in own.quotas)),
             ("quota now", "" if queue is None else over_at_binding(policies, ask, queue) or "leaves room for it"),
             *_order(own, ask, question),
-            ("gives way", _gives_way(own, question.app.type)),
+            ("preemption", _gives_way(own, question.app.type)),
         ]
     return Answer(outcomes, [(name, text) for name, text in facts if text])
 

@@ -110,7 +110,7 @@ class ProxySettings(SettingsModel):
     keep_days: float = Field(14.0, gt=0)
     """How long the store keeps its rows."""
     decisions_per_s: int = Field(200, ge=1, le=100_000)
-    """Decisions of one slot within a second that are all stored, those beside delivered containers (own)."""
+    """Decisions of one slot within a second that are all stored, those beside allocated containers (own)."""
     decisions_one_of: int = Field(100, ge=1, le=1_000_000)
     """Of decisions beyond `decisions_per_s`, one of this number is stored and counts for all of them (own)."""
     decisions_recent: int = Field(2000, ge=0, le=1_000_000)

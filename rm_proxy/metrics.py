@@ -95,14 +95,16 @@ class ProxyMetrics:
 
     def _containers(self) -> None:
         self.attempts = self._gauge("attempts", "Application attempts that live.")
-        self.grants = self._counter("grants", "Containers delivered to application masters, by kind.", "kind")
+        self.grants = self._counter("grants", "Containers allocated to application masters, by kind.", "kind")
         self.allocation_s = self._histogram(
             "allocation_delay_seconds", "Time from the ask to the delivery of a container.", _ALLOCATION_S, "kind"
         )
         self.queueing_s = self._histogram(
             "queueing_seconds", "Time that started queueable containers waited at their nodes.", _QUEUE_S
         )
-        self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
+        self.wanted = self._gauge(
+            "wanted_containers", "Pending containers: requested and not allocated yet, by kind.", "kind"
+        )
         self.waiting = self._gauge("waiting_applications", "Applications with queueable containers without a node.")
         self.admitted = self._gauge(
             "admission_applications",
@@ -112,7 +114,7 @@ class ProxyMetrics:
         self.claimed = self._gauge(
             "claimed_places", "Free places that such applications will get at their next heartbeat, in containers."
         )
-        self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
+        self.live = self._gauge("live_containers", "Containers allocated and not completed, by kind.", "kind")
         self.shedding_nodes = self._gauge("shedding_nodes", "Nodes with a limit of what may wait.")
         self.max_wait_s = self._gauge("max_wait_seconds", "The lowest of their limits of waiting; NaN without any.")
         self.policed_nodes = self._gauge("policed_nodes", "Nodes that leave queueable containers only a part.")
@@ -131,7 +133,7 @@ class ProxyMetrics:
         self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
 
     def _decisions(self) -> None:
-        self.decisions = self._counter("decisions", "Decisions beside those of delivered containers, by slot.", "slot")
+        self.decisions = self._counter("decisions", "Decisions beside those of allocated containers, by slot.", "slot")
         self.decisions_left_out = self._counter(
             "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
         )

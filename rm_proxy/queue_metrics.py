@@ -38,7 +38,7 @@ class QueueMetrics:
         self._ended: OrderedDict[str, float] = OrderedDict()
         """Work of containers that ended and whose completion is not known yet."""
         by_type = ("queue", "type")
-        self.grants = self._counter("grants", "Containers delivered, by queue, type and kind.", *by_type, "kind")
+        self.grants = self._counter("grants", "Containers allocated, by queue, type and kind.", *by_type, "kind")
         self.allocation_s = self._histogram(
             "allocation_delay_seconds", "Time from the ask to the delivery, by queue and kind.", "queue", "kind"
         )

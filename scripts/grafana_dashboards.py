@@ -58,7 +58,7 @@ CLUSTER: Final = (
         "Nodes that take none, without an order: `quicksilver health` has the reasons.",
         f'sum({_P}nodes{{use="unusable"}})',
     ),
-    stat("Queueable containers", "Delivered and not completed.", f'sum({_P}live_containers{{kind="Q"}})'),
+    stat("Queueable containers", "Allocated and not completed.", f'sum({_P}live_containers{{kind="Q"}})'),
     stat("Waiting starts", "Starts that nodes hold until there is room.", f"sum({_S}queue_length)"),
     stat(
         "Work lost today",
@@ -90,7 +90,7 @@ CLUSTER: Final = (
     ),
     Panel(
         "Deliveries",
-        "Containers delivered to application masters.",
+        "Containers allocated to application masters.",
         ((rate(f"{_P}grants_total", "kind"), "{{kind}}"),),
         "cps",
     ),
@@ -105,7 +105,7 @@ CLUSTER: Final = (
     ),
     Panel(
         "Wanted containers",
-        "Asked for and not delivered yet.",
+        "Requested and not allocated yet.",
         (
             (f"sum by (kind) ({_P}wanted_containers)", "{{kind}}"),
             (f"sum({_P}waiting_applications)", "applications without a node"),
@@ -152,7 +152,7 @@ QUEUES: Final = (
     ),
     Panel(
         "Part of queueable containers",
-        "Of all containers that were delivered.",
+        "Of all allocated containers.",
         (
             (
                 ratio(
@@ -243,9 +243,9 @@ NODES: Final = (
         ((f"{_S}stall_ratio{{{_N}}}", "{{node}} {{what}}"),),
         "percentunit",
     ),
-    Panel("Shrunk containers", "That gave way and live.", ((f"{_S}shrunk{{{_N}}}", "{{node}}"),)),
+    Panel("Shrunk containers", "Throttled containers that live.", ((f"{_S}shrunk{{{_N}}}", "{{node}}"),)),
     Panel(
-        "Containers that gave way",
+        "Preempted containers",
         "shrink, freeze or kill.",
         ((rate(f"{_S}preemptions_total", "node, way", _N), "{{node}} {{way}}"),),
         "cps",

@@ -104,14 +104,12 @@ class SidecarMetrics:
         self.resize_s = self._histogram("resize_seconds", "Time of a resize.", _RESIZE_S, "resizer", "action")
         self.resize_failures = self._counter("resize_failures", "Refused resizes.", "resizer", "action")
         self.reasserts = self._counter("reasserts", "Limits that somebody else had rewritten.", "resizer")
-        self.preemptions = self._counter(
-            "preemptions", "Containers that gave way, by how (shrink, freeze, kill).", "way"
-        )
+        self.preemptions = self._counter("preemptions", "Preempted containers, by how (shrink, freeze, kill).", "way")
         self.work_saved_s = self._counter(
             "work_saved_seconds",
             "CPU seconds that kills would have lost in place of shrinks: attained since the one before.",
         )
-        self.shrunk = self._gauge("shrunk", "Containers that gave way and live.")
+        self.shrunk = self._gauge("shrunk", "Throttled containers that live.")
         self.squeezed = self._gauge(
             "memory_squeezed", "1 while physical memory is short: nothing is started or resumed."
         )

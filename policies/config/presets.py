@@ -185,15 +185,15 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
     ),
     "stock": Preset(
         doc="Everything stays guaranteed: the ResourceManager schedules as without quicksilver.",
-        good_for="the first days after the installation, and a quick way back; nothing is held or killed",
+        good_for="the first days after the installation, and a quick roll-back; nothing is held or killed",
         bad_for="getting any gain",
         section={"queues": []},
     ),
 }
 """By name; those after a paper or Hadoop have the settings of their source, but for the central queue of `kairos` (it
 gives places by least attained service, and Algorithm 3 of the thesis in the order of arrival) and the idle nodes of
-`eagle`, which take over short tasks from any queue: where few nodes are kept, the probes of a time when long tasks were
-everywhere wait there for long."""
+`eagle`, which take over reservations (probes) from any queue: those that were made while long tasks held every node
+wait at the few nodes that are kept."""
 NAMES: Final[tuple[str, ...]] = get_args(PresetName)
 
 

@@ -1,1 +1,1 @@
-"""Policies for the nodes in whose queues an application gets places."""
+"""Policies for the nodes on which an application reserves turns in the queue."""

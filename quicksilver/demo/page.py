@@ -22,8 +22,8 @@ _PLAIN: Final = (
 )
 _THROUGH: Final = (
     "With quicksilver: the same configuration with the overlays of hadoop-conf/ as `quicksilver install` merges them, "
-    "those of `--with sharing` among them, and `policies: {}`, which is the preset `default`. A NodeManager "
-    "here believes in 8 vcores (5 would do), while the sidecar lets 4 containers work at a time (`sidecar.vcores: 4`)."
+    "those of `--with sharing` among them, and `policies: {}`, which is the preset `default`. A NodeManager here is "
+    "configured with 8 vcores (5 would do), while the sidecar lets 4 containers work at a time (`sidecar.vcores: 4`)."
 )
 _TASKS: Final = (
     "A task works in steps of a quarter of a second, in which it sleeps: so a machine of two cores can show a cluster "

@@ -152,7 +152,7 @@ def _address(site: Site, name: str) -> Address | None:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """One reason for which a NodeManager has to believe in this many vcores."""
+    """One reason for which a NodeManager needs this many vcores."""
 
     code: str
     vcores: int
@@ -221,7 +221,7 @@ def _by_sidecar(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
     needed = needed_vcores(base, extra or 0.0, settings)
     if vcores < needed:
         why = (
-            "beyond what it believes in, ContainerScheduler holds guaranteed containers back and kills the newest "
+            "beyond what it is configured with, ContainerScheduler queues guaranteed containers and kills the newest "
             "queueable ones, whatever is shrunk; the sidecar therefore starts no more than this"
         )
         yield _Need("nm-capacity", needed, f"containers may take {needed}", why)

@@ -189,7 +189,7 @@ def bare_conf(directory: Path) -> HadoopConf:
 
 
 def _sized(conf: HadoopConf, wanted: Wanted, settings: Settings) -> dict[str, str]:
-    """Return the vcores that a NodeManager has to believe in; {} where its own are enough, or it detects them.
+    """Return the vcores that a NodeManager must be configured with; {} where its own are enough, or it detects them.
 
     What the ResourceManager plans by memory alone counts only where this is its directory, too: on a node
     capacity-scheduler.xml may be the one that came with Hadoop.

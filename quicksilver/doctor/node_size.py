@@ -1,4 +1,4 @@
-"""A node's own name and vcores in Hadoop's files, and the vcores that its NodeManager has to believe in."""
+"""A node's own name and vcores in Hadoop's files, and the vcores that its NodeManager must be configured with."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def node_name(conf: HadoopConf) -> str:
 
 
 def believed(site: Site) -> tuple[int, int] | None:
-    """Return the vcores and the MB that a NodeManager believes to have; None where it detects them by itself."""
+    """Return the vcores and the MB that a NodeManager is configured with; None where it detects them by itself."""
     vcores, memory_mb = site.number(VCORES, _VCORES_UNSET), site.number(MEMORY, _MEMORY_UNSET)
     if (vcores <= 0 or memory_mb <= 0) and site.flag(DETECT):
         return None
@@ -43,13 +43,13 @@ def believed(site: Site) -> tuple[int, int] | None:
 
 
 def own_vcores(conf: HadoopConf) -> int | None:
-    """Return N, the vcores that a NodeManager with these files believes in; None where it detects them."""
+    """Return N, the vcores that a NodeManager with these files is configured with; None where it detects them."""
     size = believed(Site(NM, "", conf))
     return size[0] if size else None
 
 
 def needed_vcores(base: float, extra: float, settings: Settings) -> int:
-    """Return the vcores that a NodeManager has to believe in where containers share cores.
+    """Return the vcores that a NodeManager must be configured with where containers share cores.
 
     base: N, the vcores that containers may use at a time; extra: how many more are started. With a relay that shows N
     to the ResourceManager, guaranteed containers run besides (docs/preemption.md).

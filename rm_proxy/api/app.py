@@ -72,7 +72,7 @@ class ApiParts:
     """The store's queries, run in worker threads."""
     metrics: ProxyMetrics
     recent: Callable[[], Sequence[DecisionRecord]]
-    """Returns the last decisions beside those of delivered containers, the newest first."""
+    """Returns the last decisions beside those of allocated containers, the newest first."""
     health: Callable[[], Health]
     bypass: Callable[[], BypassInfo]
     order_bypass: Callable[[Order, str], BypassInfo]
@@ -184,7 +184,7 @@ def _operation_routes(parts: ApiParts) -> APIRouter:
 def _decision_routes(live: LiveState, history: History, now: Callable[[], float]) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/decisions", tags=["decisions"], summary="Containers as they were delivered, the newest first")
+    @router.get("/decisions", tags=["decisions"], summary="Containers as they were allocated, the newest first")
     async def decisions(
         limit: Limit = 100,
         offset: Offset = 0,

@@ -23,7 +23,7 @@ def estimate_routes(
         bucket_s: Annotated[float, Query(ge=1, le=1e8, description="Length of a span, in seconds.")] = 60.0,
         app_id: Annotated[str | None, Query(max_length=100, description="Only of this application.")] = None,
     ) -> Estimates:
-        """Expected against measured run times of delivered containers; the newest 1,000 spans at most."""
+        """Expected against measured run times of allocated containers; the newest 1,000 spans at most."""
         begin_s = now() - 3600 if since_s is None else since_s
         return await ask(lambda: history.estimates(since_s=begin_s, bucket_s=bucket_s, app_id=app_id))
 

@@ -1,4 +1,4 @@
-"""Routes of stored data: decisions beside the delivered containers, an application's story, the ledger."""
+"""Routes of stored data: decisions beside the allocated containers, an application's story, the ledger."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def history_routes(
     """Return the routes; they are served below /v1."""
     router = APIRouter()
 
-    @router.get("/choices", tags=["decisions"], summary="Decisions beside those of delivered containers, newest first")
+    @router.get("/choices", tags=["decisions"], summary="Decisions beside those of allocated containers, newest first")
     async def choices(
         limit: Limit = 100,
         offset: Offset = 0,

@@ -215,7 +215,7 @@ def _why_guaranteed(reasons: Iterable[Reason]) -> str:
     for reason in reasons:
         counts[reason.text] += reason.count
     shown = [text for text, _ in counts.most_common(2)]
-    return f"they went guaranteed: {'; or: '.join(shown)}" if shown else "they are guaranteed"
+    return f"they are requested as guaranteed: {'; or: '.join(shown)}" if shown else "they are guaranteed"
 
 
 def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
@@ -230,7 +230,7 @@ def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
 
 
 def _held(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
-    """Yield the delivered containers that wait at nodes, by node; why: of the one that waits longest there."""
+    """Yield the allocated containers that are queued at nodes, by node; why: of the one that waits longest there."""
     for node_id, node in coordinator.nodes.items():
         containers = node.report.containers if node.report is not None else ()
         waiting = [one for one in containers if one.app_id == app_id and one.state is ContainerState.WAITING]
@@ -257,5 +257,5 @@ def _story(asks: list[OutstandingAsk], held: list[HeldStarts]) -> list[str]:
         for reason in ask.reasons:
             counts[reason.text] += reason.count
     for one in held:
-        counts[f"waits at a node: {one.why}" if one.why else "waits at a node"] += one.count
+        counts[f"queued at a node: {one.why}" if one.why else "queued at a node"] += one.count
     return [f"{count} container{'' if count == 1 else 's'}: {text}." for text, count in counts.most_common(10)]

@@ -126,7 +126,7 @@ def node_targets(part: str | None, url: str, as_json: bool) -> None:  # always J
 @click.option("--reason", default="drained by hand", show_default=True, help="Shown wherever the node is.")
 @reading
 def drain_node(node_id: str, reason: str, url: str, as_json: bool) -> None:
-    """Have NODE_ID (host:port) hold nothing: waiting containers are shed and asked for again, running ones continue."""
+    """Drain NODE_ID (host:port): queued containers are shed and requested elsewhere, running ones continue."""
     _drain(url, node_id, Draining(on=True, reason=reason), as_json)
 
 
@@ -134,7 +134,7 @@ def drain_node(node_id: str, reason: str, url: str, as_json: bool) -> None:
 @click.argument("node_id")
 @reading
 def undrain_node(node_id: str, url: str, as_json: bool) -> None:
-    """Let NODE_ID (host:port) take queueable containers again, unless YARN itself empties it."""
+    """Let NODE_ID (host:port) get queueable containers again, unless YARN itself drains it."""
     _drain(url, node_id, Draining(on=False, reason=""), as_json)
 
 
@@ -144,7 +144,7 @@ def _drain(url: str, node_id: str, wanted: Draining, as_json: bool) -> None:
         client.post(f"/v1/nodes/{node_id}/drain", wanted)
     finally:
         client.close()
-    state = "holds nothing" if wanted.on else "takes queueable containers again"
+    state = "is drained: nothing is queued there" if wanted.on else "gets queueable containers again"
     show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 
@@ -198,7 +198,7 @@ def app() -> None:
 @since_option
 @listed(columns.APPLICATIONS, "no applications")
 def list_apps(listing: Listing, url: str, state: str, type_: str | None, **given: Any) -> None:
-    """List applications: their mode, their guaranteed (G) and queueable (Q) containers, running and wanted.
+    """List applications: their mode, their guaranteed (G) and queueable (Q) containers, allocated and pending.
 
     Finished ones come from the store, the newest first, 100 of them without --limit.
     """
@@ -235,7 +235,7 @@ def list_admission(listing: Listing, url: str, state: str | None) -> None:
 
 @click.group(cls=Group)
 def decision() -> None:
-    """Delivered containers: guaranteed (G) or queueable (Q), on which node, and why."""
+    """Allocated containers: guaranteed (G) or queueable (Q), on which node, and why."""
 
 
 @decision.command("list")
@@ -248,7 +248,7 @@ def decision() -> None:
 def list_decisions(
     listing: Listing, url: str, since: str | None, until: str | None, zone: str, **filters: str | None
 ) -> None:
-    """List delivered containers, the newest first: guaranteed (G) or queueable (Q), on which node, and why.
+    """List allocated containers, the newest first: guaranteed (G) or queueable (Q), on which node, and why.
 
     `choice list` has the other decisions: what was refused, shed, moved or promoted.
     """

@@ -38,7 +38,7 @@ def list_choices(
 ) -> None:
     """List refusals, steers, sheds, moves, promotions and others, the newest first, with their reasons.
 
-    `decision list` has the containers that were delivered.
+    `decision list` has the allocated containers.
     """
     params: dict[str, Any] = {**times(since, until, zone)}
     params |= {key: value for key, value in filters.items() if value is not None}

@@ -55,7 +55,7 @@ def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
     if targets.get("max_queue") is not None:
         limits.append(f"what waits behind {targets['max_queue']} others")
     if limits:
-        facts.append(("is shed", f"{', '.join(limits)} ({targets['shed_reason']})"))
+        facts.append(("de-queued", f"{', '.join(limits)} ({targets['shed_reason']})"))
     if targets.get("limit_q_mb") is not None:
         left = amount({"memory_mb": targets["limit_q_mb"], "vcores": targets["limit_q_vcores"] or 0})
         facts.append(("left to queueables", f"{left} ({targets['limit_reason']})"))
@@ -188,7 +188,7 @@ def summary(answer: dict[str, Any]) -> None:
     rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in answer["nodes"]]
     rows.append(("all", answer["guaranteed"], answer["queueable"]))
     _table(("node", ">G", ">Q"), rows, "")
-    delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("waiting at the node", "queueing"))
+    delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("queued at its node", "queueing"))
     keys = ("p50_s", "p95_s", "max_s")
     lines = [
         (title, answer[name]["count"], answer[name]["waiting"], *(precise(answer[name][key]) for key in keys))

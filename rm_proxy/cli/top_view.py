@@ -40,7 +40,7 @@ TABLES: Final = (
         "applications",
         _some(APPLICATIONS, "id name type user queue mode live_g live_q wanted_g wanted_q elapsed_s"),
         ("-wanted_q", "-live_q", "-live_g", "-elapsed_s", "user", "queue", "id"),
-        ("mode", "type", "elapsed_s", "user", "live_g", "wanted_g", "queue", "name"),
+        ("mode", "elapsed_s", "type", "user", "live_g", "wanted_g", "queue", "name"),
         "name",
     ),
     Table(

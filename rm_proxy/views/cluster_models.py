@@ -101,7 +101,7 @@ class ApplicationInfo(BaseModel):
     attempt_id: str = ""
     wanted_g: int = 0
     wanted_q: int = 0
-    """Containers asked for and not delivered yet."""
+    """Pending containers: requested and not allocated yet."""
     waits: str = ""
     """The reason for which its queueable containers without a node wait."""
     live_g: int = 0

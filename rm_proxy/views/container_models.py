@@ -20,7 +20,7 @@ class Score(BaseModel):
 
 
 class Decision(BaseModel):
-    """A container as it was delivered, and why so."""
+    """A container as it was allocated, and why so."""
 
     container_id: str
     app_id: str
@@ -54,7 +54,7 @@ class Decision(BaseModel):
 
 
 class ChoiceInfo(BaseModel):
-    """A decision beside those of delivered containers."""
+    """A decision beside those of allocated containers."""
 
     id: str
     at_s: float

@@ -17,7 +17,7 @@ class OpenWaits:
     """Containers that wait now."""
 
     g: Still = ()
-    """Guaranteed ones, asked for and not delivered."""
+    """Pending guaranteed ones: requested and not allocated."""
     q: Still = ()
     at_nodes: Still = ()
     """Queueable ones that wait at their nodes."""

@@ -11,34 +11,35 @@ from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision
 from rm_proxy.views.history_models import AppStory, Counted, Delays, LedgerRow
 
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
+_STATES: Final = {"waiting": "queued"}
 _EVENTS: Final = {
-    "held": "its start was answered and waits at the node",
+    "held": "it was queued",
     "started": "the NodeManager started it",
     "ended": "its process ended",
-    "shed": "it was given back before it started",
-    "killed": "it was stopped to make room",
-    "stopped": "its application master stopped it while it waited",
+    "shed": "it was removed from the queue before it started",
+    "killed": "it was preempted: killed to make room",
+    "stopped": "its application master stopped it while it was queued",
     "failed": "the NodeManager refused its start",
     "lost": "it was lost before its start",
 }
 _LOSSES: Final = {
-    "shed": "a start was given back",
-    "killed": "a container was stopped to make room",
+    "shed": "a container was removed from the queue before it started",
+    "killed": "a container was preempted: killed to make room",
     "failed": "a start was refused",
     "lost": "a start was lost",
-    "stopped": "a start was stopped while it waited",
+    "stopped": "a queued container was stopped by its application master",
 }
 _ESTIMATES: Final = {
-    "task": "its task had run before",
+    "task": "the task ran before",
     "stage": "as its siblings took",
     "name": "as in earlier jobs of that name",
-    "tag": "as a tag of the application, or of its request, says",
-    "doubted tag": "as a tag of it says, corrected: durations in tags of this user were wrong before",
-    "rule": "as a rule of policies.estimate says",
-    "default": "policies.estimate has no better than its default",
+    "tag": "by a tag of the application, or of its request",
+    "doubted tag": "by a tag of it, corrected: durations in tags of this user were wrong before",
+    "rule": "by a rule of policies.estimate",
+    "default": "the default: nothing is known of this job yet",
 }
 _CAUSES: Final = {
-    "hold": "the limit of holding",
+    "hold": "the limit of its time in the queue",
     "late": "a wrong estimate of when a core would be free",
     "full": "a full queue",
     "drain": "draining",
@@ -50,8 +51,8 @@ _CAUSES: Final = {
     "restart": "a restart of the ResourceManager",
     "admit": "the admission of applications",
     "proxy": "the proxy",
-    "room": "room for a guaranteed one",
-    "memory": "the guard of physical memory",
+    "room": "room for a guaranteed container",
+    "memory": "the memory guard",
     "queued": "the queue of its NodeManager",
 }
 _SHOWN: Final = 5
@@ -68,16 +69,17 @@ def tell(known: Explanation) -> list[str]:
     if known.live:
         live = known.live.container
         why = f": {live.why}" if live.why else ""
-        story.append(f"It is {live.state.value} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
+        state = _STATES.get(live.state.value, live.state.value)
+        story.append(f"It has been {state} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
         if live.starts_in_s is not None:
             story.append(f"It is expected to start {live.starts_in_s:.1f} s after the last report.")
         if live.bypassed_s:
-            story.append(f"Later ones were started before it; they are expected to take {live.bypassed_s:.1f} s.")
+            story.append(f"Later ones started before it; they are expected to take {live.bypassed_s:.1f} s.")
         story += _service(live, known.live.report_age_s)
     if known.completion:
         story.append(_completion(known.completion))
     if known.followed_by:
-        story.append(f"Asked for in its place: {_some(known.followed_by)}.")
+        story.append(f"Requested in its place: {_some(known.followed_by)}.")
     return story
 
 
@@ -91,20 +93,18 @@ def _completion(end: CompletionInfo) -> str:
 def _decision(decision: Decision) -> list[str]:
     story = []
     if decision.follows:
-        story.append(
-            f"It was asked for in the place of {decision.follows}; its task was lost {_times(decision.retries)} before."
-        )
-    story.append(f"It went {_KINDS[decision.kind]}: {decision.route_reason}.")
+        story.append(f"It replaces {decision.follows}; its task was lost {_times(decision.retries)} before.")
+    story.append(f"It was requested as {_KINDS[decision.kind]}: {decision.route_reason}.")
     if decision.shadow:
         story.append(f"In shadow mode; the route policy would have made it {_KINDS[decision.shadow]}.")
     if decision.expected_by:
-        spread = f", give or take {decision.spread_s:.1f} s" if decision.spread_s else ""
+        spread = f", give or take {_short(decision.spread_s)} s" if decision.spread_s else ""
         source = _ESTIMATES.get(decision.expected_by, decision.expected_by)
-        story.append(f"It was expected to run for {decision.expected_s:.1f} s{spread}: {source}.")
+        story.append(f"Expected run time {_short(decision.expected_s)} s{spread} ({source}).")
     delay = f"{decision.delay_s * 1000:.0f} ms" if decision.delay_s < 1 else f"{decision.delay_s:.1f} s"
-    story.append(f"It was delivered on {decision.node_id} {delay} after it was asked for.")
+    story.append(f"It was allocated on {decision.node_id} {delay} after the request.")
     if decision.wanted_node and decision.wanted_node != decision.node_id:
-        story.append(f"It was steered to {decision.wanted_node}; the ResourceManager granted it elsewhere.")
+        story.append(f"It was requested on {decision.wanted_node}; the ResourceManager allocated it elsewhere.")
     if decision.place_reason:
         story.append(f"Why this node: {decision.place_reason}.")
     if decision.scores:
@@ -122,7 +122,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _choice(choice: ChoiceInfo) -> str:
-    """Return a sentence on a decision about a container after its delivery."""
+    """Return a sentence on a decision about a container after its allocation."""
     policy = f"{choice.slot}: {choice.policy}" if choice.policy else choice.slot
     where = f" at {choice.node_id}" if choice.node_id else ""
     scores = f"; candidates ({choice.unit}): {_candidates(choice.scores)}" if choice.scores else ""
@@ -139,14 +139,15 @@ def tell_application(known: AppStory) -> list[str]:
         routes = [one for one in known.routes if one.what == kind]
         if routes:
             total = sum(one.count for one in routes)
-            story.append(f"{_count(total, 'container')} went {name}:")
+            were = "was" if total == 1 else "were"
+            story.append(f"{_count(total, 'container')} {were} requested as {name}:")
             story += [f"  {one.count}: {one.why}" for one in routes]
-    delays = (("delivered", "G", known.allocation_g), ("delivered", "Q", known.allocation_q))
-    for what, kind, delay in delays:
-        story += _delay(f"{_KINDS[kind]} ones were {what} after", delay)
-    story += _delay("queueable ones waited at their nodes for", known.queueing)
+    for kind, delay in (("G", known.allocation_g), ("Q", known.allocation_q)):
+        story += _delay(f"{_KINDS[kind]} ones were allocated after", delay)
+    story += _delay("queueable ones were queued at their nodes for", known.queueing)
     if known.retried:
-        story.append(f"{_count(known.retried, 'container')} came in the place of others that were shed or killed.")
+        replaced = "replaced others that were lost, killed or removed from a queue"
+        story.append(f"{_count(known.retried, 'container')} {replaced}.")
     story += [_happened(one) for one in known.events if one.what in _LOSSES]
     story += [f"Decided ({one.what}): {one.why}: {_times(one.count)}." for one in known.choices]
     return story + (_costs(known.ledger) if known.ledger else [])
@@ -154,8 +155,8 @@ def tell_application(known: AppStory) -> list[str]:
 
 def _now(live: ApplicationInfo) -> list[str]:
     why = f": {live.mode_reason}" if live.mode_reason else ""
-    wants = f"wants {live.wanted_g} guaranteed and {live.wanted_q} queueable containers"
-    return [f"It runs in {live.mode} mode{why}. It {wants}, and holds {live.live_g} and {live.live_q}."]
+    pending = f"Pending: {live.wanted_g} guaranteed and {live.wanted_q} queueable containers"
+    return [f"It runs in {live.mode} mode{why}. {pending}; allocated: {live.live_g} and {live.live_q}."]
 
 
 def _delay(what: str, delays: Delays) -> list[str]:
@@ -180,7 +181,8 @@ def _costs(row: LedgerRow) -> list[str]:
             f"Shrinking {_times(row.shrinks)} saved {row.saved_s:.1f} task-seconds that kills would have lost."
         )
     if row.promotions:
-        story.append(f"{_count(row.promotions, 'container')} of it became guaranteed.")
+        were = "was" if row.promotions == 1 else "were"
+        story.append(f"{_count(row.promotions, 'container')} of it {were} promoted to guaranteed.")
     return story
 
 
@@ -193,7 +195,7 @@ def _service(live: ContainerReport, age_s: float) -> list[str]:
     story = []
     if live.attained_s is not None:
         now = f", and may use {live.cores:g} cores now" if live.cores is not None else ""
-        story.append(f"It was given {live.attained_s:.1f} s of CPU so far{now}.")
+        story.append(f"It used {live.attained_s:.1f} s of CPU so far{now}.")
     if live.times_shrunk:
         ago_s = live.since_s if live.state is ContainerState.SHRUNK else live.shrunk_ago_s
         ago = f" {ago_s + age_s:.1f} s ago" if ago_s is not None else ""
@@ -203,6 +205,11 @@ def _service(live: ContainerReport, age_s: float) -> list[str]:
     return story
 
 
+def _short(amount_s: float) -> str:
+    """Write seconds with a decimal only where there is one."""
+    return f"{amount_s:.1f}".removesuffix(".0")
+
+
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
@@ -210,11 +217,11 @@ def _times(count: int) -> str:
 def _event(event: EventInfo) -> str:
     text = f"{_EVENTS.get(event.kind, event.kind)}"
     if event.kind == "started":
-        text += f" after {event.waited_s:.1f} s of waiting"
+        text += f" after {event.waited_s:.1f} s in the queue"
     if event.ran_s is not None:
         text += f" after {event.ran_s:.1f} s"
     if event.attained_s is not None:
-        text += f", given {event.attained_s:.1f} s of CPU"
+        text += f", used {event.attained_s:.1f} s of CPU"
     if event.times_shrunk:
         last = f", the last time for {event.cause}" if event.kind == "ended" and event.cause else ""
         text += f", shrunk {_times(event.times_shrunk)}{last}"

@@ -19,7 +19,7 @@ class Delays(BaseModel):
 
 
 class NodeCounts(BaseModel):
-    """Containers delivered on one node."""
+    """Containers allocated on one node."""
 
     node_id: str
     guaranteed: int
@@ -54,7 +54,7 @@ class LedgerRow(BaseModel):
     queue: str = ""
     user: str = ""
     containers_g: int = 0
-    """Containers delivered, by what the ResourceManager granted them as."""
+    """Containers allocated, by what the ResourceManager granted them as."""
     containers_q: int = 0
     started_q: int = 0
     """Queueable containers that started."""
@@ -96,7 +96,7 @@ class AppStory(BaseModel):
     live: ApplicationInfo | None = None
     """As it is now; null when it has ended."""
     routes: list[Counted] = []
-    """Delivered containers by kind and reason, the most frequent first; what goes beyond 20 reasons is summed up."""
+    """Allocated containers by kind and reason, the most frequent first; what goes beyond 20 reasons is summed up."""
     choices: list[Counted] = []
     """Other decisions by slot and what was chosen; weights are counted in."""
     events: list[Counted] = []
@@ -142,7 +142,7 @@ class ClusterHistory(BaseModel):
     """Means of the steps: nodes, nodes_usable, cores, g, q, shrunk, waiting, idle (in cores), count_g, count_q,
     count_shrunk, count_waiting, memory_mb, g_mb, q_mb, pending_g, pending_q; and p50 and p95 of the time from ask to
     delivery within 30 s, with the waits so far of containers that still wait: delay_q_p50_s, delay_q_p95_s,
-    delay_g_p50_s, delay_g_p95_s, null where nothing was delivered and nothing waits."""
+    delay_g_p50_s, delay_g_p95_s, null where nothing was allocated and nothing waits."""
     now_s: float | None = None
     """Time of the last sample; null before the first one."""
     now: dict[str, float | None] = {}

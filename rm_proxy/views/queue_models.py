@@ -28,10 +28,10 @@ class QueueNode(BaseModel):
     quotas: list[str] = []
     """Quota policies that decide on it."""
     wanted_g: int
-    """Guaranteed containers asked for and not delivered yet."""
+    """Guaranteed pending containers: requested and not allocated yet."""
     wanted_q: int
     held: int
-    """Delivered containers that wait at their nodes."""
+    """Allocated containers that are queued at their nodes."""
     apps: int
     users: int
     """Users with containers."""

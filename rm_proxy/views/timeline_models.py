@@ -21,7 +21,7 @@ class ContainerEventInfo(EventInfo):
 
 
 class AppContainer(BaseModel):
-    """A delivered container and its times."""
+    """An allocated container and its times."""
 
     container_id: str
     kind: Literal["G", "Q"]

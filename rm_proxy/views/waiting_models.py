@@ -28,7 +28,7 @@ class NodeCount(BaseModel):
 
 
 class OutstandingAsk(BaseModel):
-    """Containers of one kind that were asked for and not delivered."""
+    """Pending containers of one kind."""
 
     priority: int
     request_id: int
@@ -54,7 +54,7 @@ class OutstandingAsk(BaseModel):
 
 
 class HeldStarts(BaseModel):
-    """Delivered containers that wait at one node."""
+    """Allocated containers that are queued at one node."""
 
     node_id: str
     count: int
@@ -71,9 +71,9 @@ class WaitsNow(BaseModel):
     app_id: str
     at_s: float
     wanted: int
-    """Containers that were asked for and not delivered."""
+    """Pending containers: requested and not allocated."""
     held: int
-    """Delivered ones that wait at their nodes."""
+    """Allocated ones that are queued at their nodes."""
     story: list[str]
     """The same in sentences, the most containers first."""
     asks: list[OutstandingAsk]

@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 @click.group(cls=Group)
 def tracker() -> None:
-    """The relay between a NodeManager and the ResourceManager's resource tracker: N there, N + Q here."""
+    """The relay between a NodeManager and the ResourceManager's resource tracker: N there, N + extra here."""
 
 
 @tracker.command()

@@ -43,7 +43,7 @@ class TrackerSettings(SettingsModel):
     """With high availability `listen` and `upstream` by ResourceManager id, instead of those two."""
 
     rm_vcores: int | None = Field(None, ge=1)
-    """Vcores that the ResourceManager sees (N), of yarn.nodemanager.resource.cpu-vcores (N + Q)."""
+    """Vcores that the ResourceManager sees (N), of yarn.nodemanager.resource.cpu-vcores (N + extra)."""
     extra_vcores: int | None = Field(None, ge=0)
     """The same as a difference (Q): vcores that the ResourceManager does not see."""
     rm_memory_mb: int | None = Field(None, ge=1)
@@ -170,7 +170,7 @@ def _extra(conf: HadoopConf, name: str, seen: int | None, extra: int | None, set
 def _check_cgroups(conf: HadoopConf, extra: Size) -> None:
     """Refuse properties with which the NodeManager would compute from its own, larger size."""
     for hidden, name, why in (
-        (extra.vcores, _STRICT, "each container would get less CPU than its vcores, by N / (N + Q)"),
+        (extra.vcores, _STRICT, "each container would get less CPU than its vcores, by N / (N + extra)"),
         (extra.memory_mb, _ELASTIC, "all containers together would be let to more memory than the node has"),
     ):
         if hidden and conf.boolean(name):

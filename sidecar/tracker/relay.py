@@ -1,8 +1,9 @@
 """One connection between a NodeManager and the ResourceManager's resource tracker, as a machine.
 
-The NodeManager believes in N + Q (Kairos thesis, ch. 4), the ResourceManager plans with N: what the NodeManager
-registers is made smaller by Q, what the ResourceManager answers about the node's size is made larger by it. Q comes
-from the settings and never from earlier messages, so that another relay can take over between any two messages.
+The NodeManager is configured with N + extra (N + Q in the Kairos thesis, ch. 4), the ResourceManager plans with N: what
+the NodeManager registers is made smaller by extra, what the ResourceManager answers about the node's size is made
+larger by it. It comes from the settings and never from earlier messages, so that another relay can take over between
+any two messages.
 Messages that need no change leave as the bytes that arrived.
 """
 

@@ -74,7 +74,7 @@ def plain(cluster: Cluster) -> None:
 
 
 def live_q(stack: LocalDaemons) -> int:
-    """Return what `quicksilver app list` shows as live Q, of all applications."""
+    """Return what `quicksilver app list` shows as allocated and pending Q, of all applications."""
     return sum(app["live_q"] + app["wanted_q"] for app in stack.get("/v1/applications")["items"])
 
 
@@ -92,7 +92,7 @@ def test_a_job_goes_on_on_stock_yarn(jobs_cluster: Cluster, stack: LocalDaemons,
         assert ordered.exit_code == 0, ordered.output
         assert live_q(stack) == MAPS, "what runs goes on"
         maps.touch()
-        until("no live Q", lambda: live_q(stack) == 0, seen=lambda: stack.get("/v1/applications")["items"])
+        until("no Q", lambda: live_q(stack) == 0, seen=lambda: stack.get("/v1/applications")["items"])
         until("a reduce that runs as guaranteed", lambda: guaranteed(watch, app) > master)
         before = guaranteed(watch, app)
         assert len(before - master) == 1, before

@@ -38,7 +38,7 @@ QUIET: Final = {
     "Work lost",
     "Work saved by shrinking",
     "Sheds",
-    "Containers that gave way",
+    "Preempted containers",
     "Time of a resize, p99",
     "Refused connections",
     "Faults",

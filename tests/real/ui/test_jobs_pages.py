@@ -83,7 +83,7 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
     seen(browser, f"{url}/applications/{app}", "real-application")
     container = until(lambda: stack.get(f"/v1/applications/{app}/containers?kind=Q")["items"])[-1]["container_id"]
     seen(browser, f"{url}/containers/{container}", "real-container")
-    assert any("It went queueable" in one for one in browser.texts_at_once("#story li"))
+    assert any("It was requested as queueable" in one for one in browser.texts_at_once("#story li"))
     browser.open(f"{url}/queues")
     browser.until(
         "return [...document.querySelectorAll('#tree tbody td:nth-child(9)')].some((e) => Number(e.textContent) > 0)"

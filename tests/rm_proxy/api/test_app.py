@@ -302,14 +302,14 @@ def test_estimates(client: TestClient, state: State) -> None:
 def test_explaining_a_finished_container(client: TestClient) -> None:
     known = client.get(f"/v1/containers/{grant(1).container_id}").json()
     assert known["story"] == [
-        "It went queueable: rule 2: queue root.a.",
-        "It was delivered on n1:1 4 ms after it was asked for.",
-        "It was steered to n2:1; the ResourceManager granted it elsewhere.",
+        "It was requested as queueable: rule 2: queue root.a.",
+        "It was allocated on n1:1 4 ms after the request.",
+        "It was requested on n2:1; the ResourceManager allocated it elsewhere.",
         "Why this node: least wait of 50 drawn.",
         "Candidates (s, lower is better): n2:1 0.5, n1:1 1.25.",
-        "At n1:1 its start was answered and waits at the node.",
-        "At n1:1 the NodeManager started it after 2.0 s of waiting.",
-        "At n1:1 it was stopped to make room after 6.9 s (room for G).",
+        "At n1:1 it was queued.",
+        "At n1:1 the NodeManager started it after 2.0 s in the queue.",
+        "At n1:1 it was preempted: killed to make room after 6.9 s (room for G).",
         "Its application master received exit status -102 (the ResourceManager gave -105): made room",
     ]
     assert known["application"]["name"] == "wordcount" and known["live"] is None
@@ -317,7 +317,7 @@ def test_explaining_a_finished_container(client: TestClient) -> None:
 
 def test_explaining_one_that_waits_now_and_one_that_nobody_knows(client: TestClient) -> None:
     known = client.get(f"/v1/containers/{WAITING.container_id}").json()
-    assert known["story"][-1] == "It is waiting at n1:1 for 2.5 s: memory: 512 MB wanted, 100 MB free."
+    assert known["story"][-1] == "It has been queued at n1:1 for 2.5 s: memory: 512 MB wanted, 100 MB free."
     answer = client.get("/v1/containers/container_9")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown-container")
 
@@ -340,24 +340,24 @@ SHRUNK = WAITING.model_copy(
         (
             SHRUNK,
             [
-                "It is shrunk at n1:1 for 2.5 s: container_9 attained less.",
-                "It was given 61.2 s of CPU so far, and may use 0.05 cores now.",
+                "It has been shrunk at n1:1 for 2.5 s: container_9 attained less.",
+                "It used 61.2 s of CPU so far, and may use 0.05 cores now.",
                 "It was shrunk 2 times; the last time 3.0 s ago, container_9 took its place.",
             ],
         ),
         (
             SHRUNK.model_copy(update={"state": ContainerState.RUNNING, "why": "", "cores": None, "shrunk_ago_s": 70.0}),
             [
-                "It is running at n1:1 for 2.5 s.",
-                "It was given 61.2 s of CPU so far.",
+                "It has been running at n1:1 for 2.5 s.",
+                "It used 61.2 s of CPU so far.",
                 "It was shrunk 2 times; the last time 70.5 s ago, container_9 took its place.",
             ],
         ),
         (
             SHRUNK.model_copy(update={"state": ContainerState.RUNNING, "why": "", "times_shrunk": 1, "shrunk_by": ""}),
             [
-                "It is running at n1:1 for 2.5 s.",
-                "It was given 61.2 s of CPU so far, and may use 0.05 cores now.",
+                "It has been running at n1:1 for 2.5 s.",
+                "It used 61.2 s of CPU so far, and may use 0.05 cores now.",
                 "It was shrunk once.",
             ],
         ),
@@ -378,8 +378,8 @@ def test_explaining_what_an_ended_one_was_given(client: TestClient, state: State
         end = ContainerEvent(seq=seq, container_id=cid, kind=EventKind.ENDED, at_s=2000.0 + seq, ran_s=20.0, **fields)
         state.store.write([NodeEvent("n1:1", "boot", end)])
     assert client.get(f"/v1/containers/{cid}").json()["story"] == [
-        "At n1:1 its process ended after 20.0 s, given 6.0 s of CPU, shrunk once.",
-        "At n1:1 its process ended after 20.0 s, given 6.0 s of CPU.",
+        "At n1:1 its process ended after 20.0 s, used 6.0 s of CPU, shrunk once.",
+        "At n1:1 its process ended after 20.0 s, used 6.0 s of CPU.",
         "At n1:1 its process ended after 20.0 s.",
     ]
 

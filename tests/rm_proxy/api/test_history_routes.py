@@ -103,24 +103,24 @@ def test_decisions_by_node_kind_and_time(client: TestClient) -> None:
 def test_the_story_of_a_chain_of_containers(client: TestClient) -> None:
     first, second, third = (client.get(f"/v1/containers/{one}").json() for one in (FIRST, SECOND, THIRD))
     assert first["story"][-4:] == [
-        "At n1:1 it was given back before it started (the shed policy: starts in 9 s, later than 4 s).",
+        "At n1:1 it was removed from the queue before it started (the shed policy: starts in 9 s, later than 4 s).",
         "In shadow, calm (shed: mean_sigma) at n1:1 would have decided nothing: c is 3.",
         "Its application master received exit status -102: Not started by quicksilver: shed",
-        f"Asked for in its place: {SECOND}.",
+        f"Requested in its place: {SECOND}.",
     ]
-    assert "It was expected to run for 10.0 s: policies.estimate has no better than its default." in first["story"]
-    assert second["story"][0] == f"It was asked for in the place of {FIRST}; its task was lost once before."
-    assert "It was expected to run for 10.0 s, give or take 1.5 s: as its siblings took." in second["story"]
+    assert "Expected run time 10 s (the default: nothing is known of this job yet)." in first["story"]
+    assert second["story"][0] == f"It replaces {FIRST}; its task was lost once before."
+    assert "Expected run time 10 s, give or take 1.5 s (as its siblings took)." in second["story"]
     assert second["story"][-4:] == [
-        "At n1:1 the NodeManager started it after 1.0 s of waiting.",
+        "At n1:1 the NodeManager started it after 1.0 s in the queue.",
         "Decided (promote: on_start) at n1:1: asked: its quota is 3.",
-        f"At n1:1 its process ended after 17.0 s, given 9.0 s of CPU, shrunk 2 times, the last time for {THIRD}, "
+        f"At n1:1 its process ended after 17.0 s, used 9.0 s of CPU, shrunk 2 times, the last time for {THIRD}, "
         "which saved 8.5 s of CPU that kills would have lost.",
-        f"Asked for in its place: {THIRD}.",
+        f"Requested in its place: {THIRD}.",
     ]
     assert (second["decision"]["follows"], second["followed_by"], third["decision"]["retries"]) == (FIRST, [THIRD], 2)
     assert third["story"][-1] == (
-        "At n1:1 it was stopped to make room after 5.0 s (room for a guaranteed one: makes room for x)."
+        "At n1:1 it was preempted: killed to make room after 5.0 s (room for a guaranteed container: makes room for x)."
     )
 
 
@@ -139,16 +139,16 @@ def test_when_a_waiting_one_is_expected_to_start(client: TestClient, state: Stat
 def test_the_story_of_an_application(client: TestClient) -> None:
     known = client.get(f"/v1/applications/{APP}/story").json()
     assert known["story"] == [
-        "1 container went guaranteed:",
+        "1 container was requested as guaranteed:",
         "  1: rule 2: queue root.a",
-        "2 containers went queueable:",
+        "2 containers were requested as queueable:",
         "  2: rule 2: queue root.a",
-        "The guaranteed ones were delivered after 1.000 s (median), 1.000 s (p95), 1.000 s at most.",
-        "The queueable ones were delivered after 0.004 s (median), 0.100 s (p95), 0.100 s at most.",
-        "The queueable ones waited at their nodes for 1.000 s (median), 1.000 s (p95), 1.000 s at most.",
-        "2 containers came in the place of others that were shed or killed.",
-        "At the nodes a container was stopped to make room, cause room: once.",
-        "At the nodes a start was given back, cause shed: once.",
+        "The guaranteed ones were allocated after 1.000 s (median), 1.000 s (p95), 1.000 s at most.",
+        "The queueable ones were allocated after 0.004 s (median), 0.100 s (p95), 0.100 s at most.",
+        "The queueable ones were queued at their nodes for 1.000 s (median), 1.000 s (p95), 1.000 s at most.",
+        "2 containers replaced others that were lost, killed or removed from a queue.",
+        "At the nodes a container was preempted: killed to make room, cause room: once.",
+        "At the nodes a container was removed from the queue before it started, cause shed: once.",
         "Decided (place): n1:1: once.",
         "Decided (promote): asked: once.",
         "Decided (quota): G: once.",
@@ -163,7 +163,7 @@ def test_the_story_of_an_application(client: TestClient) -> None:
 def test_the_story_of_an_application_that_was_granted_nothing_yet(client: TestClient) -> None:
     known = client.get("/v1/applications/application_1_0003/story").json()
     assert known["story"] == [
-        "It runs in active mode. It wants 0 guaranteed and 3 queueable containers, and holds 0 and 0."
+        "It runs in active mode. Pending: 0 guaranteed and 3 queueable containers; allocated: 0 and 0."
     ]
 
 

@@ -63,7 +63,9 @@ def test_those_that_no_node_will_ever_take_are_guaranteed() -> None:
     am.asks(row(count=2, size=capability(9000)))
     (reason,) = now(am).asks[0].reasons
     assert reason.code == "scheduler"
-    assert reason.text.startswith("they went guaranteed: fell back to guaranteed: none of 3 usable nodes may take it")
+    assert reason.text.startswith(
+        "they are requested as guaranteed: fell back to guaranteed: none of 3 usable nodes may take it"
+    )
 
 
 def test_free_places_come_with_the_next_call() -> None:
@@ -154,4 +156,4 @@ def test_delivered_ones_wait_at_their_nodes() -> None:
     known = now(am)
     (held,) = known.at_nodes
     assert (known.held, held.node_id, held.count, held.longest_s, held.starts_in_s) == (2, node_id(2), 2, 5.0, 4.0)
-    assert known.story == ["2 containers: waits at a node: cores: 8 of 8 are used."]
+    assert known.story == ["2 containers: queued at a node: cores: 8 of 8 are used."]

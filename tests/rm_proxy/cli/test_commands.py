@@ -170,12 +170,14 @@ ANSWERS = {
     "/v1/summary": SUMMARY.model_dump_json(),
     "/v1/decisions": page(DECISION),
     f"/v1/containers/{CONTAINER}": Explanation(
-        container_id=CONTAINER, story=["It went queueable: rule 1."], decision=DECISION
+        container_id=CONTAINER, story=["It was requested as queueable: rule 1."], decision=DECISION
     ).model_dump_json(),
     "/v1/estimates": ESTIMATES.model_dump_json(),
     "/v1/health": HEALTH.model_dump_json(),
     "/v1/choices": page(CHOICE, CHOICE.model_copy(update={"alternative": "calm", "other": "Q"})),
-    f"/v1/applications/{APP}/story": AppStory(app_id=APP, story=["2 containers went queueable:"]).model_dump_json(),
+    f"/v1/applications/{APP}/story": AppStory(
+        app_id=APP, story=["2 containers were requested as queueable:"]
+    ).model_dump_json(),
     "/v1/ledger": page(LedgerRow(key=APP, name="=wordcount", user="ann", lost_s=12.34, kills=3)),
     "/v1/ledger.csv": "app,lost_s\r\na,1.5\r\n",
     "/v1/prometheus/targets": '[{"targets": ["n1:8391"], "labels": {"__scheme__": "http"}}]',
@@ -234,8 +236,11 @@ def call(*arguments: str, url: str = "") -> Result:
         (("node", "show", "n1:1"), ["left to queueables", "2048 MB, 2.5 cores (history: peak)"]),
         (("app", "show", APP), [APP, "1970-01-01 00:00:01Z", "0.004"]),
         (("decision", "list"), [CONTAINER, "rule 1 [bold]as written[/bold]", "0.004"]),
-        (("explain", CONTAINER), [CONTAINER, "It went queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"]),
-        (("explain", APP), [APP, "2 containers went queueable:"]),
+        (
+            ("explain", CONTAINER),
+            [CONTAINER, "It was requested as queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"],
+        ),
+        (("explain", APP), [APP, "2 containers were requested as queueable:"]),
         (("choice", "list"), ["quota", "absolute", "its quota is 3", APP, "7", "in shadow calm", "Q instead of G"]),
         (("ledger", "show"), [APP, "=wordcount", "ann", "12.3", "lost s"]),
         (("ledger", "show", "--by", "user"), ["user", "12.3"]),

@@ -125,7 +125,7 @@ def test_no_title_and_no_name_is_cut(picture: dict[str, Any], width: int) -> Non
     titles = [line for line in lines if line.startswith(("application ", "node ", "queue "))]
     assert len(titles) == 3 and not any("…" in line for line in titles), text
     assert "application_1795634278736_0015" in text and "127.0.0.12:18100" in text, text
-    assert all("live Q" in line and "wanted Q" in line for line in titles[:1]), text
+    assert all("alloc. Q" in line and "pending Q" in line for line in titles[:1]), text
     assert ("MAPREDUCE" in text and "root.default" in text) or width < 130, text
 
 

@@ -58,7 +58,7 @@ def test_the_commands() -> None:
     with sidecar(204, b"") as (url, asked):
         on = CliRunner().invoke(cli, ["node", "drain", "n1:1", "--reason", "disks", "--url", url])
         off = CliRunner().invoke(cli, ["node", "undrain", "n1:1", "--json", "--url", url])
-    assert (on.exit_code, on.output) == (0, "n1:1 holds nothing\n")
+    assert (on.exit_code, on.output) == (0, "n1:1 is drained: nothing is queued there\n")
     assert off.exit_code == 0
     assert '"draining": false' in off.output
     assert [(path, Draining.model_validate_json(body).on) for path, body in asked] == [

@@ -97,7 +97,7 @@ def test_one_container(browser: Browser, url: str) -> None:
     browser.open(f"{url}/ui/containers/{cid(9)}")
     browser.until("return document.querySelectorAll('#story li').length > 0")
     story = browser.texts_at_once("#story li")
-    assert any("stopped to make room" in one for one in story), story
+    assert any("killed to make room" in one for one in story), story
     assert browser.texts_at_once("#events tbody td:nth-child(2)") == ["started", "killed"]
     assert browser.texts_at_once("#scores tbody td:nth-child(2)") == ["0.4", "1.8", "∞"]
     browser.open(f"{url}/ui/containers/container_9")

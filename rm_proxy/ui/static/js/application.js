@@ -61,7 +61,7 @@ const timeline = new Timeline(byId("timeline"), (text) => setText("pointed", tex
 
 function waiting(known, running) {
   if (!known || !(known.wanted || known.held)) {
-    fill(byId("why"), emptyState("Nothing waits", running ? "All containers that it asked for are delivered, and those run." : "It does not run here any more."));
+    fill(byId("why"), emptyState("Nothing waits", running ? "All containers that it requested are allocated, and none is queued." : "It does not run here any more."));
     byId("asks").replaceChildren();
     return;
   }
@@ -84,12 +84,12 @@ function waiting(known, running) {
     ask.nodes.map((node) => `${count(node.count)} ${node.what}`).join(", ") || "–",
   ]);
   fill(byId("asks"), el("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Outstanding asks" },
-    plainTable([["Priority"], ["Size"], ["Where"], ["G", true], ["Q without node", true], ["Q at a node", true], ["Oldest", true], ["Nodes", "wrap"]], rows, "Outstanding asks")));
+    plainTable([["Priority"], ["Size"], ["Where"], ["G", true], ["Q without a node", true], ["Q requested on a node", true], ["Oldest", true], ["Nodes", "wrap"]], rows, "Outstanding asks")));
 }
 const jsonNumber = (value) => el("a", { class: "n", href: toRoot(`${path}/waiting`), title: "JSON" }, count(value));
 
 function waits(known) {
-  const some = orEmpty(byId("waits"), !known.buckets.length, "No waits yet", "They appear with the first delivered container.");
+  const some = orEmpty(byId("waits"), !known.buckets.length, "No waits yet", "They appear with the first allocated container.");
   byId("percentiles").hidden = !some;
   if (!some) return;
   const of = (name, value) => known.buckets.map((bucket) => bucket[name][value]);
@@ -116,7 +116,7 @@ function spanOf(one) {
 function drawn(data) {
   const spans = data.containers.map(spanOf).reverse();
   if (!spans.length) {
-    fill(byId("timeline"), emptyState("No container yet", "The timeline begins with the first delivered container."));
+    fill(byId("timeline"), emptyState("No container yet", "The timeline begins with the first allocated container."));
     return;
   }
   const to_s = data.app.finished_s ?? data.now_s;
@@ -155,9 +155,9 @@ poll(toRoot(`ui/data/applications/${encodeURIComponent(id)}`), 3, (data) => {
   waits(data.waits);
   drawn(data);
   table.update(data.containers);
-  setText("containers-note", data.more ? `These are the ${count(data.containers.length)} delivered last; the JSON has all.` : "");
-  if (orEmpty(byId("losses"), !data.losses.length, "Nothing was killed, shed or moved", "Its containers kept the places that they got.")) losses.update(data.losses);
-  counted("routes", story.routes.map((one) => [badge(one.what, one.what.toLowerCase()), el("a", { class: "n", href: toRoot(`v1/decisions?app=${id}&kind=${one.what}`), title: "JSON" }, count(one.count)), one.why]), [["Kind"], ["Containers", true], ["Why", "wrap"]], "No container is delivered yet.");
+  setText("containers-note", data.more ? `These are the ${count(data.containers.length)} allocated last; the JSON has all.` : "");
+  if (orEmpty(byId("losses"), !data.losses.length, "Nothing was killed, shed or moved", "Its containers ran, or are queued, where they were allocated.")) losses.update(data.losses);
+  counted("routes", story.routes.map((one) => [badge(one.what, one.what.toLowerCase()), el("a", { class: "n", href: toRoot(`v1/decisions?app=${id}&kind=${one.what}`), title: "JSON" }, count(one.count)), one.why]), [["Kind"], ["Containers", true], ["Why", "wrap"]], "No container is allocated yet.");
   counted("choices", story.choices.map((one) => [one.what, el("a", { class: "n", href: toRoot(`v1/choices?app=${id}&slot=${encodeURIComponent(one.what)}`), title: "JSON" }, count(one.count)), one.why]), [["Slot"], ["Times", true], ["Decision", "wrap"]], "No quota refused it, and nothing moved, shed or promoted its containers.");
   fill(byId("story"), ...(story.story.length ? story.story : ["Nothing happened yet."]).map((text) => el("li", {}, text.trim())));
 });

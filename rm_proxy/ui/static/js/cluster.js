@@ -6,11 +6,11 @@ import { wait } from "./plain.js";
 const UNITS = {
   cores: {
     axis: "cores", whole: true, format: count, label: "Cores over time",
-    note: "The filled areas up to the top of Idle are all cores of nodes with a sidecar. Shrunk and Waiting lie on top: containers that want these cores too. An idle core may have no free memory beside it.",
+    note: "The filled areas up to the top of Idle are all cores of nodes with a sidecar. Shrunk and Queued lie on top: containers that want these cores too. An idle core may have no free memory beside it.",
     series: [
       { key: "g", label: "Guaranteed", color: "--g" }, { key: "q", label: "Queueable", color: "--q" },
       { key: "idle", label: "Idle", color: "--idle", soft: true }, { key: "shrunk", label: "Shrunk", color: "--shrunk" },
-      { key: "waiting", label: "Waiting", color: "--waiting" },
+      { key: "waiting", label: "Queued", color: "--waiting" },
     ],
     draw: (t, values) => ({ t, ...values }),
   },
@@ -135,7 +135,7 @@ poll(toUi(`data/today?zone_min=${zone}`), 15, ({ since_s, zone_min, ledger, kill
       el("p", { class: "note" }, `Since ${dateTime(since_s)}, in task-seconds: CPU seconds where they are measured, else time that a container ran. “Saved” is the work that ended containers would have lost if each shrink for another job had been a kill. It is no time by which jobs ended sooner.`));
   }
   if (!kills.length) {
-    byId("kills").replaceChildren(emptyState("Nobody was killed since midnight", "Kills by sidecars, by the ResourceManager and by NodeManagers are listed here with their causes."));
+    byId("kills").replaceChildren(emptyState("No container was killed since midnight", "Kills by sidecars, by the ResourceManager and by NodeManagers are listed here with their causes."));
     return;
   }
   byId("kills").replaceChildren(el("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": "Kills by cause" }, el("table", {},

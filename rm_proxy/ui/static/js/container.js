@@ -9,7 +9,7 @@ const KINDS = { killed: "bad", lost: "bad", failed: "bad", shed: "warn", held: "
 const scroll = (label, table) => el("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": label }, table);
 
 function facts({ decision, application, followed_by: followed }) {
-  if (!decision) return fill(byId("facts"), el("dt", {}, "Decision"), el("dd", {}, "The proxy has none of it: it was delivered before, or the store forgot it."));
+  if (!decision) return fill(byId("facts"), el("dt", {}, "Decision"), el("dd", {}, "The proxy has none of it: it was allocated before, or the store forgot it."));
   const rows = [
     ["Kind", badge(decision.kind === "Q" ? "queueable" : "guaranteed", decision.kind.toLowerCase())],
     ["Why", decision.route_reason],
@@ -19,8 +19,8 @@ function facts({ decision, application, followed_by: followed }) {
     ["Why this node", decision.place_reason || "the ResourceManager's scheduler chose it"],
     ["Size", size(decision.resources)],
     ["Expected to run", `${duration(decision.expected_s)}${decision.expected_by ? ` (by ${decision.expected_by})` : ""}`],
-    ["Asked for", dateTime(decision.asked_s)],
-    ["Delivered", `${dateTime(decision.granted_s)}, ${wait(decision.delay_s)} later`],
+    ["Requested", dateTime(decision.asked_s)],
+    ["Allocated", `${dateTime(decision.granted_s)}, ${wait(decision.delay_s)} later`],
     ["In the place of", decision.follows ? containerLink(decision.follows) : "–"],
     ["Followed by", followed.length ? containerLink(followed[0]) : "–"],
     ["Settings", decision.version || "no policy decided"],
@@ -31,7 +31,7 @@ function facts({ decision, application, followed_by: followed }) {
 function show(known) {
   byId("known").hidden = false;
   const last = known.events.at(-1);
-  const state = known.live?.container.state ?? last?.kind ?? (known.completion ? "ended" : "delivered");
+  const state = known.live?.container.state ?? last?.kind ?? (known.completion ? "ended" : "allocated");
   fill(byId("state"), badge(state, KINDS[state] ?? { waiting: "waiting", running: "ok", shrunk: "shrunk" }[state] ?? ""));
   setText("subtitle", known.application ? `${known.application.name} of ${known.application.user}` : "");
   fill(byId("story"), ...(known.story.length ? known.story : ["Nothing happened yet."]).map((text) => el("li", {}, text)));

@@ -59,7 +59,7 @@ function show({ node, timeline: data }) {
   setNumber("queue", count(node.queue_length));
   setText("queue-hint", node.queue_length ? `${duration(node.queued_s)} of work` : "the queue is empty");
   setNumber("shrunk", count(node.shrunk));
-  setText("shrunk-hint", node.shrunk ? "gave way to others" : "");
+  setText("shrunk-hint", node.shrunk ? "throttled for others" : "");
   setNumber("age", node.report_age_s === null ? "never" : duration(node.report_age_s));
   setText("age-hint", node.report_age_s === null ? "start its sidecar" : "ago");
   byId("timeline-json").href = toRoot(`${path}/timeline?last_s=${span}`);

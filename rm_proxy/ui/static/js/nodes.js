@@ -50,7 +50,7 @@ const percentLink = (node) => link(node, percent(node.use));
 
 function words(node) {
   const parts = [node.id, stateOf(node), `use ${percent(node.use)}`, `${decimal(node.g_cores)} G and ${decimal(node.q_cores)} Q of ${decimal(node.cores)} cores`,
-    `${count(node.queue)} waiting (${duration(node.queued_s)})`, `${count(node.shrunk)} shrunk`, `report ${node.age_s === null ? "never" : `${duration(node.age_s)} old`}`];
+    `${count(node.queue)} queued (${duration(node.queued_s)})`, `${count(node.shrunk)} shrunk`, `report ${node.age_s === null ? "never" : `${duration(node.age_s)} old`}`];
   return parts.join(" · ") + (node.why ? ` · ${node.why}` : "");
 }
 

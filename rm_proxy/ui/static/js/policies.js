@@ -7,8 +7,8 @@ import { plainTable, fill, wait } from "./plain.js";
 const ORDER = ["route", "classify", "partition", "admit", "quota", "dispatch", "probe", "place", "match", "order", "fill", "preempt", "shed", "steal", "correct", "police", "promote", "headroom"];
 const DOES = {
   route: "guaranteed or queueable", classify: "short or long job", partition: "nodes kept for short jobs", admit: "tokens of applications", quota: "how many Qs",
-  dispatch: "who gets the next free place", probe: "places in queues of nodes", place: "at which node", match: "containers of a request to nodes", order: "which waiting one starts first",
-  fill: "which fits into the room left", preempt: "who makes room for a G", shed: "how much may wait at a node", steal: "what an idle node takes over", correct: "when a waiting one moves",
+  dispatch: "who gets the next free place", probe: "turns reserved in queues of nodes", place: "at which node", match: "containers of a request to nodes", order: "which waiting one starts first",
+  fill: "which fits into the room left", preempt: "which Q is throttled or preempted for a G", shed: "how much may be queued at a node", steal: "what an idle node takes over", correct: "when a waiting one moves",
   police: "what Qs may use of a node", promote: "when a Q becomes guaranteed", headroom: "what applications see as free",
 };
 const PERIODIC = new Set(["shed", "steal", "correct", "police"]);
