@@ -14,10 +14,11 @@ from typing import Final
 from policies.common.service_levels import Levels
 from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
-from policies.config.quota_check import over_at_binding
 from policies.config.registry import Bound
 from policies.config.validation import plain
 from policies.config.windows import Hours
+from policies.decisions.choice import choose
+from policies.decisions.quotas import over_at_binding
 from policies.model import AppView, Ask, QueueView, Resources
 
 DRAWS: Final = 1000
@@ -96,7 +97,7 @@ def _outcomes(policies: Policies, question: Question, queue: QueueView) -> list[
     for number in range(DRAWS):
         app = question.app if question.app.id else replace(question.app, id=f"application_{number}_{number:04d}")
         own = policies.for_app(app)
-        route = policies.choose(_ask(own, question, app), queue, Random(number), question.at_s)
+        route = choose(policies, _ask(own, question, app), queue, Random(number), question.at_s)
         mode = policies.mode(app)
         key = (route.kind.value, mode, own.name or "base")
         counts[key] += 1

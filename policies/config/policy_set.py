@@ -16,11 +16,9 @@ from typing import Any
 
 from policies.config.binding import bind, bind_alternatives, misnamed
 from policies.config.cluster_slots import ClusterSlots
-from policies.config.description import describe
 from policies.config.guarded_call import call
 from policies.config.node_slots import NodeSlots
 from policies.config.presets import laid_over
-from policies.config.quota_check import within_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import (
     Estimate,
@@ -33,7 +31,6 @@ from policies.config.schema import (
     match_test,
     queue_test,
 )
-from policies.config.upcoming_change import forbidden
 from policies.config.validation import Path
 from policies.config.windows import Coming, Hours
 from policies.errors import PolicyFaultError, SettingsMistakesError
@@ -94,7 +91,8 @@ class Policies:
         self._modes = [(queue_test(rule.queue), rule) for rule in section.modes]
         self._hints = [(match_test(hint.match), hint.expected_s) for hint in section.estimate.rules]
         self._rollouts = [(queue_test(rollout.queue), rollout) for rollout in whole.rollout]
-        self._later: list[tuple[Coming, Policies]] = []
+        self.later: list[tuple[Coming, Policies]] = []
+        """Windows that begin or end soon, each with the policies from then on."""
         self._enter(Hours())
 
     @classmethod
@@ -141,7 +139,7 @@ class Policies:
         of_all = (self.alternatives[window.use] for window in open_now if "*" in window.queue)
         self._of_nodes = next(of_all, None)
         self.node, self.cluster = NodeSlots(self.for_nodes.choices), ClusterSlots(self.for_nodes.choices)
-        self._later = [(change, self.at(Hours(change.open))) for change in hours.coming]
+        self.later = [(change, self.at(Hours(change.open))) for change in hours.coming]
 
     def for_app(self, app: AppView) -> Policies:
         """Return the policies that decide on this application: of an open window, of a roll-out, or the base."""
@@ -202,25 +200,6 @@ class Policies:
                 return Route(answer.kind, f"{rule.text}: {answer.reason}")
         return Route(Kind.GUARANTEED, "no rule of policies.routes matches")
 
-    def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-        """Decide on one wanted container by its route, the quotas and upcoming windows: the whole decision."""
-        return within_quota(self, self.route(ask, rng), ask, queue, rng, now_s)
-
-    def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
-        """Return why a container may not be queueable now that could be still, when a window begins or ends.
-
-        A container that is expected to end before the window does is not concerned.
-        """
-        own = self.for_app(ask.app)
-        for change, policies in self._later:
-            later = policies.for_app(ask.app)
-            if later is own or now_s + ask.expected_s <= change.at_s:
-                continue
-            why = forbidden(own, later, ask, queue, rng)
-            if why is not None:
-                return f"{change} in {max(0.0, change.at_s - now_s):.0f} s and would not allow it: {why}"
-        return None
-
     def place(self, ask: Ask, nodes: Sequence[NodeView], rng: Random) -> Placement:
         """Choose the node where a queueable container waits; None when no node may take it."""
         bound = self.for_app(ask.app).choices["place"]
@@ -276,10 +255,25 @@ class Policies:
         """Return how durations of an application's tasks are estimated."""
         return self.for_app(app).section.estimate
 
+    def describe(self) -> dict[str, Any]:
+        """Return the policies in force with all their settings, as JSON can hold it; infinity is the text `.inf`."""
+        described: dict[str, Any] = self.section.model_dump(mode="json")
+        for slot, bound in self.choices.items():
+            described[slot] = bound.describe()
+        described["quota"] = [bound.describe() for bound in self.quotas]
+        for rule, shown in zip(self.rules, described["routes"], strict=True):
+            shown.update(rule.bound.describe())
+        if isinstance(self.section, PoliciesSection):
+            alternatives = {name: alternative.describe() for name, alternative in self.alternatives.items()}
+            described["alternatives"] = {
+                name: {key: alternatives[name][key] for key in own} for name, own in self.section.alternatives.items()
+            }
+        return described
+
     @cached_property
     def digest(self) -> str:
         """Ten hexadecimal digits that depend on all settings."""
-        text = json.dumps(describe(self), sort_keys=True, default=str)
+        text = json.dumps(self.describe(), sort_keys=True, default=str)
         return blake2b(text.encode(), digest_size=5).hexdigest()
 
 

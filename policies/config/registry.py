@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from policies import signatures
 from policies.base import SLOTS, Policy, PolicyConfig
-from policies.config.validation import Path, shorten, validate
+from policies.config.validation import Path, plain, shorten, validate
 from policies.errors import (
     AmbiguousPolicyError,
     BrokenPolicyError,
@@ -77,6 +77,11 @@ class Bound:
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return name, package and all settings, as JSON can hold it."""
+        settings = plain(self.cfg.model_dump(mode="json"))
+        return {"policy": self.name, "package": self.package, "settings": settings}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from policies.config.description import notes
+from policies.config.notes import notes
 from policies.config.unintended import unintended
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property

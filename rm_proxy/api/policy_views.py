@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from policies.base import SLOTS
-from policies.config.description import describe
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Rollout, Window, queue_test
@@ -29,7 +28,7 @@ def policies_info(
     policies: Policies, registry: Registry, source: str, apps: Collection[AppView], now_s: float
 ) -> PoliciesInfo:
     """Return the policies in use. apps: those that run."""
-    section, described = policies.section, describe(policies)
+    section, described = policies.section, policies.describe()
     below = preset_description(section.preset) if section.preset else {}
     deciding = Counter(policies.for_app(app).name for app in apps)
     return PoliciesInfo(
@@ -74,7 +73,7 @@ def _origin(policies: Policies, key: str, described: Mapping[str, Any], below: M
 @lru_cache(maxsize=32)
 def preset_description(name: str) -> Mapping[str, Any]:
     """Return the settings of a preset alone."""
-    return describe(Policies.load({"preset": name}))
+    return Policies.load({"preset": name}).describe()
 
 
 def _rollouts(policies: Policies) -> Sequence[Rollout]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from policies.config.quota_check import not_admitted, over_at_binding
+from policies.decisions.quotas import not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, QueueView, Resources
 from quicksilver.common.messages import ContainerState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
@@ -16,9 +16,6 @@ from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
 from rm_proxy.domain.comparison import Compare
 from rm_proxy.estimates.estimator import Expectation
-
-if TYPE_CHECKING:
-    from rm_proxy.attempt.attempt import Attempt
 
 
 class ClusterView(Protocol):
@@ -133,7 +130,7 @@ class ClusterView(Protocol):
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""
 
-    def registered(self, attempt: Attempt, now_s: float) -> None:
+    def registered(self, attempt_id: str, now_s: float) -> None:
         """Note that the ResourceManager registered an attempt: containers that nodes hold for it become its own."""
 
     def node_changed(self, node_id: str, usable: bool) -> None:

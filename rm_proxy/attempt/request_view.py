@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from policies.config.quota_check import admits
 from policies.config.schema import Mode
+from policies.decisions.quotas import admits
 from policies.model import AppView, QueueView, Resources
 from rm_proxy.attempt.ask_entry import AskSums
 from rm_proxy.attempt.cluster_view import ClusterView

@@ -1,7 +1,7 @@
 """Decides on each container that an application attempt wants: guaranteed (G) or queueable (Q).
 
 The choice is the `route` policy's (policies/route) of the first rule in `policies.routes` that matches. Tokens,
-quotas and upcoming windows then turn a Q into a G (policies/config/quota_check.py). `Router._always_guaranteed` has the
+quotas and upcoming windows then turn a Q into a G (policies/decisions/choice.py). `Router._always_guaranteed` has the
 cases without a choice.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from policies.config.policy_set import over_retries
-from policies.config.quota_check import within_quota
+from policies.decisions.choice import choose, within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
 from rm_proxy.attempt import frameworks
@@ -291,7 +291,7 @@ class Router:
                 why = over_retries(policies, ask)
                 route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
                 return within_quota(policies, route, ask, queue, rng, now_s)
-            chosen = policies.choose(ask, queue, rng, now_s)
+            chosen = choose(policies, ask, queue, rng, now_s)
             self._cluster.compare_route(ask, queue, chosen, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))

@@ -10,7 +10,8 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from policies.config.quota_check import exceeded_quota, not_admitted, over_at_binding
+from policies.decisions.choice import drained
+from policies.decisions.quotas import exceeded_quota, not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, Kind, Placement, QueueView, Resources, Route
 from policies.waiting import WaitingApp
@@ -317,7 +318,7 @@ class Steering:
         if stays_q(entry, view) or not policies.hours.coming:
             return False
         try:
-            why = policies.drained(ask, view.queue, self._cluster.rng, now_s)
+            why = drained(policies, ask, view.queue, self._cluster.rng, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
             return False

@@ -284,11 +284,11 @@ class Coordinator:
             attempt.notebook.app(record)
         return attempt
 
-    def registered(self, attempt: Attempt, now_s: float) -> None:
+    def registered(self, attempt_id: str, now_s: float) -> None:
         """Hand the containers that nodes hold for an attempt over to it, as it registered."""
         for node in self.nodes.values():
             if node.report is not None:
-                self._adopted.of_attempt(attempt, node.id, node.report, now_s)
+                self._adopted.of_attempt(self.attempts[attempt_id], node.id, node.report, now_s)
 
     def broken(self, attempt_id: str, now_s: float) -> bool:
         """Handle a failure of our own code over an attempt, whose fault was noted: its state is no longer certain.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.config.policy_set import Policies
-from policies.config.quota_check import exceeded_quota
+from policies.decisions.quotas import exceeded_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources
 from quicksilver.common.messages import Shed

@@ -14,6 +14,7 @@ from random import Random
 from typing import Final, TypeVar
 
 from policies.config.policy_set import Policies
+from policies.decisions.choice import choose
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Route, ShedTarget
 from rm_proxy.attempt.effects import Decided, Effect, ShadowFaulted
@@ -80,7 +81,7 @@ class Shadow:
         effects: list[Effect] = []
         for slot, own, other in self._questions(policies, ("route", "quota", "admit"), ask.app, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
-            answer = self._answer(tally, partial(other.choose, ask, queue, self._rng, now_s), effects)
+            answer = self._answer(tally, partial(choose, other, ask, queue, self._rng, now_s), effects)
             if answer is not None:
                 kinds = chosen.kind.value, answer.kind.value
                 effects.append(self._note(tally, ask.app.id, *kinds, answer.reason, now_s))

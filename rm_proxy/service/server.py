@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from policies.config.description import describe
 from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
@@ -280,7 +279,7 @@ class Proxy:
             "state_dir": ends.journal.parent,
         }
         rows = [row for name, section in self._sections.items() for row in section_rows(name, section, file, derived)]
-        return rows + list(policy_rows(describe(policies), policies.section.model_fields_set, file))
+        return rows + list(policy_rows(policies.describe(), policies.section.model_fields_set, file))
 
     def not_ready(self) -> list[str]:
         """Return why application masters cannot be served."""

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from policies.config.description import describe
 from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
 from quicksilver.common.http.access import Side, protect
@@ -253,7 +252,7 @@ class Sidecar:
             "vcores": place.capacity.vcores,
         }
         rows = [row for name, section in self._sections.items() for row in section_rows(name, section, file, derived)]
-        return rows + list(policy_rows(describe(policies), policies.section.model_fields_set, file))
+        return rows + list(policy_rows(policies.describe(), policies.section.model_fields_set, file))
 
     def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
         self.policies.current, kept = takeable(wanted, self.policies.current, self.node.state.sharing)

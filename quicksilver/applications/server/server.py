@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from quicksilver.applications.server.api.app import create_app
 from quicksilver.applications.server.api.application_routes import ApiParts
-from quicksilver.applications.server.api.models import Health
 from quicksilver.applications.server.backend import Backend
 from quicksilver.applications.server.callers import AppServerSide, Callers
 from quicksilver.applications.server.config import SECTION, AppServerSettings
@@ -24,6 +23,7 @@ from quicksilver.applications.server.lifecycle.event_stream import EventStream
 from quicksilver.applications.server.lifecycle.journal import Journal
 from quicksilver.applications.server.lifecycle.watcher import Watcher
 from quicksilver.applications.server.metrics import AppServerMetrics
+from quicksilver.applications.server.models import Health
 from quicksilver.applications.server.store.database import Database
 from quicksilver.applications.server.submissions import Submissions
 from quicksilver.applications.server.ui.pages_of_apps import add_pages

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from quicksilver.applications.description.mistakes import DescriptionError
 from quicksilver.applications.description.model import Application, as_json
 from quicksilver.applications.description.reader import Template, parse_template, template_from_data
-from quicksilver.applications.server.api.models import CheckAnswer, Submission
 from quicksilver.applications.server.callers import Caller
 from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.applications.server.lifecycle.journal import Journal
+from quicksilver.applications.server.models import CheckAnswer, Submission
 from quicksilver.applications.server.records import AppRecord, StoredTemplate, size_of
 from quicksilver.applications.server.states import State
 from quicksilver.applications.server.store import applications, templates

@@ -19,8 +19,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from policies.config.description import describe, notes
 from policies.config.diff import Change, changes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from policies.config.windows import Hours
 from policies.errors import PolicyError
@@ -97,7 +97,7 @@ class Reloader:
     def begin(self, now_s: float) -> None:
         """Put the policies in force, with the windows that are open now, and record what they are."""
         self.policies, _ = self._use(self.policies.at(self._calendar.hours(now_s)), now_s)
-        changed = changes({}, describe(self.policies))
+        changed = changes({}, self.policies.describe())
         self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(changed)))
         write_audit("start", user=process_user(), target=str(self.source or ""), details={"version": self.version})
 
@@ -210,7 +210,7 @@ class Reloader:
             digest=settings.policies.digest,
             changes=[
                 SettingChange(path=c.path, before=c.before, after=c.after)
-                for c in changes(describe(old), describe(new))
+                for c in changes(old.describe(), new.describe())
             ],
             kept=[
                 *kept,

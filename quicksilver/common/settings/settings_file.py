@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.tag import Tag
 
-from policies.config.description import notes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from policies.config.presets import DEFAULT
 from policies.config.registry import Registry

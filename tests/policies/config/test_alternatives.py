@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.config.description import notes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Window
 from policies.config.windows import Coming, Hours, Span, hours, next_change_s
+from policies.decisions.choice import choose
 from policies.errors import SettingsMistakesError
 from policies.model import AppView, Ask, ContainerView, Kind, QueueView, Resources
 
@@ -43,7 +44,7 @@ def window(name: str = "day", **data: Any) -> dict[str, Any]:
 
 
 def kind(policies: Policies, one: Ask, now_s: float = 0.0) -> str:
-    return policies.choose(one, QueueView("root.batch"), Random(1), now_s).kind.value
+    return choose(policies, one, QueueView("root.batch"), Random(1), now_s).kind.value
 
 
 def test_an_alternative_is_the_base_with_its_keys_replaced() -> None:
@@ -128,7 +129,7 @@ def test_ahead_of_a_window_nothing_begins_that_it_would_not_allow() -> None:
     coming = policies.at(Hours((), (Coming("day", True, 1000.0, ("day",)),)))
     assert kind(coming, ask(expected_s=99), 900) == "Q"
     assert kind(coming, ask(expected_s=101), 900) == "G"
-    why = coming.choose(ask(expected_s=101), QueueView("root.batch"), Random(1), 900).reason
+    why = choose(coming, ask(expected_s=101), QueueView("root.batch"), Random(1), 900).reason
     assert why.startswith("window day begins in 100 s and would not allow it: rule 1 (everything): only_g")
     stop = load(alternatives={"day": {"mode": "bypass"}}, windows=[window()])
     assert kind(stop.at(Hours((), (Coming("day", True, 1000.0, ("day",)),))), ask(expected_s=200), 900) == "G"

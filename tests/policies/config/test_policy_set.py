@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from policies.base import NoSettings
 from policies.config.binding import CHOICES
-from policies.config.description import describe, notes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
-from policies.config.quota_check import exceeded_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, full_queue, queue_test
+from policies.decisions.quotas import exceeded_quota
 from policies.errors import PolicyFaultError, SettingsMistakesError
 from policies.model import AppView, Ask, ContainerView, Kind, NodeView, Placement, QueueView, Resources, Route
 
@@ -160,14 +160,14 @@ def test_defaults_are_bound() -> None:
     assert policies.node.order_key(running, 5) == (0, 0, 0.0, 0, 0, 0.0)
     app = AppView("a", type="MAPREDUCE", used_q=Resources(1024, 1))
     assert policies.headroom(Resources(2048, 2), app) == Resources(1024, 1)
-    described = describe(policies)
+    described = policies.describe()
     assert described["place"]["policy"] == "topk_wait"
     assert described["place"]["settings"]["k"] == 50
 
 
 def test_infinity_is_described_as_settings_write_it() -> None:
     routes = [{"policy": "hybrid_gq", "settings": {"td_s": float("inf")}}]
-    [described] = describe(load(queues="*", routes=routes))["routes"]
+    [described] = load(queues="*", routes=routes).describe()["routes"]
     assert described["settings"] == {"td_s": ".inf", "pq": 70.0, "unknown": "Q"}
     assert described["match"]["priority"] == {"among": [], "min": None, "max": None}
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from policies.config.description import describe, notes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from policies.config.presets import NAMES, PRESETS, PresetName, laid_over
 from policies.config.registry import Registry
@@ -69,7 +69,7 @@ def test_single_settings_lie_over_a_preset() -> None:
             "quota": [{"policy": "absolute"}],
         }
     )
-    shown = describe(policies)
+    shown = policies.describe()
     assert shown["queues"] == ["root.a"]
     assert shown["preempt"]["policy"] == "las"
     assert {name: shown["preempt"]["settings"][name] for name in ("quantum_s", "extra")} == {"quantum_s": 5, "extra": 4}

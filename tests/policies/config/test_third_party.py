@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from policies.base import SLOTS
 from policies.config.policy_set import Policies
 from policies.config.registry import PARAMETERS, Registry
+from policies.decisions.choice import choose
 from policies.model import (
     AppView,
     Ask,
@@ -136,10 +137,10 @@ def test_each_slot_takes_a_policy_of_theirs(installed: Path, monkeypatch: pytest
     assert of_node.fill(waiting, Gap(waiting, 6.0, 0.0)) and not of_node.fill(waiting, Gap(waiting, 4.0, 0.0))
     assert of_node.victims(size, [waiting], 0.0) == ["c1"]
     assert policies.headroom(four, owl) == Resources(2048, 2)
-    assert policies.choose(Ask(lark, 1, size), queue, rng, 0.0).kind is Kind.QUEUEABLE
+    assert choose(policies, Ask(lark, 1, size), queue, rng, 0.0).kind is Kind.QUEUEABLE
     late_owl = replace(lark, user="owl")
-    assert policies.choose(Ask(late_owl, 1, size), queue, rng, 0.0).reason == "no owls"
-    bat = policies.choose(Ask(replace(lark, user="bat"), 1, size), queue, rng, 0.0)
+    assert choose(policies, Ask(late_owl, 1, size), queue, rng, 0.0).reason == "no owls"
+    bat = choose(policies, Ask(replace(lark, user="bat"), 1, size), queue, rng, 0.0)
     assert (bat.kind, bat.slot, bat.reason) == (Kind.GUARANTEED, "admit", "bats have tokens")
     assert {name: target.max_queue for name, target in of_all.shed(nodes, 0.0).items()} == {"n1": 1, "n2": 1}
     assert of_all.steal(nodes[1], [here], rng, 0.0) == ["c1"]

@@ -8,7 +8,12 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from quicksilver.applications.server.api.models import (
+from quicksilver.applications.server.backend import Backend, BackendUnavailableError, LogSource, Master
+from quicksilver.applications.server.callers import Caller
+from quicksilver.applications.server.config import AppServerSettings
+from quicksilver.applications.server.lifecycle.journal import Journal
+from quicksilver.applications.server.lifecycle.watcher import Watcher
+from quicksilver.applications.server.models import (
     ApplicationBrief,
     ApplicationDetail,
     ApplicationEntry,
@@ -22,11 +27,6 @@ from quicksilver.applications.server.api.models import (
     Submission,
     services_of,
 )
-from quicksilver.applications.server.backend import Backend, BackendUnavailableError, LogSource, Master
-from quicksilver.applications.server.callers import Caller
-from quicksilver.applications.server.config import AppServerSettings
-from quicksilver.applications.server.lifecycle.journal import Journal
-from quicksilver.applications.server.lifecycle.watcher import Watcher
 from quicksilver.applications.server.records import AppRecord, Span
 from quicksilver.applications.server.states import AT_YARN, ENDED, WAITING, State
 from quicksilver.applications.server.store import applications, instances

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from quicksilver.applications.server.api.application_routes import ApiParts
-from quicksilver.applications.server.api.models import ChangeInfo
 from quicksilver.applications.server.callers import Caller
 from quicksilver.applications.server.lifecycle.event_stream import Listener
+from quicksilver.applications.server.models import ChangeInfo
 from quicksilver.applications.server.records import Change
 from quicksilver.applications.server.store import applications
 from quicksilver.common.http.rest_errors import ApiError

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from quicksilver.applications.description.reader import Template, parse_template
 from quicksilver.applications.server.api.application_routes import ApiParts
-from quicksilver.applications.server.api.models import Page, QuotaInfo, TemplateBody, TemplateBrief, TemplateInfo
 from quicksilver.applications.server.callers import Caller
+from quicksilver.applications.server.models import Page, QuotaInfo, TemplateBody, TemplateBrief, TemplateInfo
 from quicksilver.applications.server.records import Size, StoredTemplate
 from quicksilver.applications.server.store import applications, templates
 from quicksilver.applications.server.submissions import parameters_of

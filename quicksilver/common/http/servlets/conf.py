@@ -49,7 +49,7 @@ def section_rows(
 
 
 def policy_rows(described: Mapping[str, Any], given: frozenset[str] | set[str], file: str) -> Iterator[Property]:
-    """Yield the settings of section `policies` as `policies.config.description.describe` returns them.
+    """Yield the settings of section `policies` as `policies.config.policy_set.Policies.describe` returns them.
 
     given: the keys that are set, by the file or by the preset that it names.
     """

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.applications.server.api.models import Submission
 from quicksilver.applications.server.callers import Caller
 from quicksilver.applications.server.lifecycle.event_stream import EventStream
 from quicksilver.applications.server.lifecycle.journal import Journal
 from quicksilver.applications.server.metrics import AppServerMetrics
+from quicksilver.applications.server.models import Submission
 from quicksilver.applications.server.records import AppRecord
 from quicksilver.applications.server.store.database import Database
 from quicksilver.applications.server.submissions import BusyError, Submissions

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.config.description import notes
+from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from quicksilver.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
 from quicksilver.bench.mercury import compare, plan

@@ -1,43 +1,18 @@
-"""Applies tokens and quotas to a container that its route made queueable: it goes guaranteed, or waits, by them.
+"""Tokens (slot `admit`) and quotas of a queueable container: those of its route, and those that apply at binding.
 
-With a token (slot `admit`) it goes guaranteed; quotas are asked for those without one. rm_proxy/attempt/router.py
-applies both to each wanted container, rm_proxy/attempt/steering.py tokens and the quotas `at_binding` to each container
-that gets a node; rm_proxy/coordinator/settings_change.py applies all quotas to containers that wait at nodes when a
-quota was lowered.
+rm_proxy/attempt/steering.py applies tokens and the quotas `at_binding` to each container that gets a node;
+rm_proxy/coordinator/settings_change.py applies all quotas to containers that wait at nodes when a quota was lowered.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
-from typing import TYPE_CHECKING, Final
 
 from policies.admission import Admission, Standing
 from policies.config.guarded_call import call
+from policies.config.policy_set import Policies
 from policies.config.registry import Bound
-from policies.model import Ask, Kind, Placement, QueueView, Resources, Route
-
-if TYPE_CHECKING:
-    from policies.config.policy_set import Policies
-
-_ADMIT: Final = "; admit: "
-"""Stands in reasons between the route's own and that of the `admit` policy."""
-
-
-def within_quota(policies: Policies, chosen: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-    """Return the route of a container after tokens, quotas, and the windows that begin or end soon."""
-    if chosen.kind is Kind.QUEUEABLE:
-        admission = _admission(policies, ask, queue)
-        if admission is not None:
-            if admission.standing is Standing.REGULAR:
-                return Route(Kind.GUARANTEED, admission.reason, "admit", policies.version)
-            chosen = replace(chosen, reason=f"{chosen.reason.partition(_ADMIT)[0]}{_ADMIT}{admission.reason}")
-        over = _refused(policies, ask, queue)
-        soon = policies.drained(ask, queue, rng, now_s) if over is None else None
-        if over is not None or soon is not None:
-            slot = "quota" if over is not None else "window"
-            return Route(Kind.GUARANTEED, over or soon or "", slot, policies.version)
-    return replace(chosen, version=policies.version)
+from policies.model import Ask, Placement, QueueView, Resources
 
 
 def admits(policies: Policies) -> bool:
@@ -50,13 +25,14 @@ def not_admitted(policies: Policies, ask: Ask, queue: QueueView) -> Placement | 
 
     Containers of its application that have no node yet do not count in `ask.app.live_q`.
     """
-    admission = _admission(policies, ask, queue)
-    if admission is None or admission.standing is Standing.OPPORTUNISTIC:
+    answer = admission(policies, ask, queue)
+    if answer is None or answer.standing is Standing.OPPORTUNISTIC:
         return None
-    return Placement(None, reason=admission.reason, wait=admission.standing is Standing.WAITS, slot="admit")
+    return Placement(None, reason=answer.reason, wait=answer.standing is Standing.WAITS, slot="admit")
 
 
-def _admission(policies: Policies, ask: Ask, queue: QueueView) -> Admission | None:
+def admission(policies: Policies, ask: Ask, queue: QueueView) -> Admission | None:
+    """Return what the `admit` policy decides about a container; None without such a policy."""
     bound = policies.for_app(ask.app).choices["admit"]
     if bound.name == "none":
         return None
@@ -64,7 +40,7 @@ def _admission(policies: Policies, ask: Ask, queue: QueueView) -> Admission | No
     return answer
 
 
-def _refused(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
+def refused(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
     """Return why a container may not be queueable at all; None when it may, though it may have to wait.
 
     Quotas at binding are asked whether it would fit if nothing was used.
