@@ -70,6 +70,10 @@ class Admissions:
         """The settings of the policy in force; None where whole applications are not admitted."""
         return self._world.policies().for_nodes.cluster.admission
 
+    def admits_whole(self) -> bool:
+        """Return whether applications are admitted as a whole, so that none may ask before its record is known."""
+        return self.settings is not None
+
     @property
     def policy(self) -> str:
         """The name of the policy in force."""

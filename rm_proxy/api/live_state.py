@@ -108,25 +108,25 @@ class LiveState:
 
     def _application(self, app_id: str, attempt: Attempt) -> ApplicationInfo:
         coordinator = self._coordinator
-        record: AppRecord | None = coordinator.records.get(app_id)
-        view = coordinator.app(app_id)
+        record: AppRecord | None = coordinator.inventory.records.get(app_id)
+        view = coordinator.apps.app(app_id)
         live, signs = attempt.live, attempt.long_poll.signs
         known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
         return ApplicationInfo(
             **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
-            mode=coordinator.mode(view) if view else "active",
-            mode_reason=coordinator.why_bypass(app_id)
+            mode=coordinator.modes.mode(view) if view else "active",
+            mode_reason=coordinator.modes.why_bypass(app_id)
             if view
             else "the ResourceManager's REST has not reported it yet: all is guaranteed",
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
-            waits=coordinator.why_waits(attempt.id, time.time()),
+            waits=coordinator.prober.why(attempt.id, time.time()),
             live_g=len(live) - live.count_q,
             live_q=live.count_q,
             used_g=live.used_g,
             used_q=live.used_q,
-            long_poll_s=signs.within(coordinator.long_poll_s(view)) if view else 0.0,
+            long_poll_s=signs.within(coordinator.modes.long_poll_s(view)) if view else 0.0,
             long_poll_off=signs.off.value if signs.off else "",
             rm_page=self._pages.application(app_id),
         )
@@ -154,7 +154,7 @@ class LiveState:
     def _running(self) -> list[AppView]:
         coordinator = self._coordinator
         ids = dict.fromkeys(attempt.app_id for attempt in coordinator.attempts.living())
-        return [app for app_id in ids if (app := coordinator.app(app_id)) is not None]
+        return [app for app_id in ids if (app := coordinator.apps.app(app_id)) is not None]
 
     def comparisons(self) -> Sequence[Comparison]:
         """Return how alternatives compare, by name and slot."""

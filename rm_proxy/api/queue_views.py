@@ -16,13 +16,13 @@ from rm_proxy.views.queue_models import QueueNode, QueueTree
 def all_queues(coordinator: Coordinator, pages: YarnPages) -> list[QueueInfo]:
     """Return the leaf queues, ordered by name."""
     leaves = sorted(path for path, queue in coordinator.queues.items() if queue.leaf)
-    views = [view for path in leaves if (view := coordinator.queue(path)) is not None]
+    views = [view for path in leaves if (view := coordinator.inventory.queue(path)) is not None]
     return [_info(view, coordinator.policies, pages) for view in views]
 
 
 def one_queue(coordinator: Coordinator, name: str, pages: YarnPages) -> QueueDetail | None:
     """Return a queue by its full path, or its name right below root, with its users; None when there is no such one."""
-    view = coordinator.queue(full_queue(name, coordinator.queues))
+    view = coordinator.inventory.queue(full_queue(name, coordinator.queues))
     if view is None:
         return None
     users = sorted({*view.user_used_g, *view.user_used_q})
@@ -49,7 +49,7 @@ def queue_tree(coordinator: Coordinator) -> QueueTree:
     samples, items = sample_queues(coordinator, held), []
     cluster = Resources()
     for path, queue in sorted(coordinator.queues.items()):
-        view = coordinator.queue(path)
+        view = coordinator.inventory.queue(path)
         if view is None:
             continue
         sample, cluster, policies = samples[path], view.cluster, coordinator.policies

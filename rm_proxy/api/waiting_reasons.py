@@ -29,7 +29,7 @@ _SILENT_S: Final = 5.0
 def waits_now(coordinator: Coordinator, attempt: Attempt, now_s: float) -> WaitsNow:
     """Return what an attempt's outstanding asks, and its containers at nodes, wait for."""
     app = attempt.app
-    mode = coordinator.mode(app) if app is not None else "active"
+    mode = coordinator.modes.mode(app) if app is not None else "active"
     view = (
         read_view(coordinator, app, mode, attempt.live.precedences(app.type), attempt.table.sums)
         if app is not None
@@ -105,7 +105,7 @@ class _Reading:
     def _why_no_node(self, entry: AskEntry, ask: Ask, view: RequestView, nodes: Counter[str]) -> tuple[str, str]:
         """Return code and words for containers without a node."""
         if view.mode != "active" and not entry.key.opportunistic:
-            why = self._coordinator.why_bypass(view.app.id)
+            why = self._coordinator.modes.why_bypass(view.app.id)
             return "mode", f"{view.mode} mode{f': {why}' if why else ''}; with the next call they become guaranteed"
         try:
             over = self._over(ask, view)
@@ -127,7 +127,7 @@ class _Reading:
         policies, attempt = self._coordinator.policies, self._attempt
         if view.sums is not None:
             app = view.with_nodes(len(attempt.table.by_private))
-            portion = self._coordinator.portion(attempt.id, ask.priority, self._now_s)
+            portion = self._coordinator.admissions.portion(attempt.id, ask.priority, self._now_s)
             admission = not_admitted(policies, replace(ask, app=app, portion=portion), view.queue)
             if admission is not None and admission.wait:
                 return "tokens" if portion is None else "admission", admission.reason

@@ -235,7 +235,7 @@ class AllocateExchange:
     def _read_hints(self, requests: Iterable[y.SchedulingRequestProto]) -> None:
         """Read the durations that SchedulingRequests name in their allocation tags; all else of them passes unread."""
         hints, bad = request_hints((request.priority.priority, request.allocationTags) for request in requests)
-        self._world.named(self._registration.app_id, hints)
+        self._world.durations.named(self._registration.app_id, hints)
         unreported = tuple(tag for tag in bad if tag not in self._bad_tags)[: MAX_BAD_TAGS - len(self._bad_tags)]
         if unreported:
             self._bad_tags.update(unreported)
@@ -411,7 +411,7 @@ class AllocateExchange:
         changed = self._ends.rewrite_completed(answer, now_s) or changed
         self._promotion.prune(now_s)
         for report in answer.updated_nodes:
-            self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
+            self._world.inventory.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
         self._router.charge()
         return changed
 
@@ -445,7 +445,7 @@ class AllocateExchange:
         limit = resources_of(answer.limit)
         try:
             headroom = self._world.policies.headroom(limit, app)
-            self._world.compare(Question("headroom", app, headroom, lambda other: other.headroom(limit, app)))
+            self._world.placer.compare(Question("headroom", app, headroom, lambda other: other.headroom(limit, app)))
         except PolicyFaultError as error:
             self._effect(Faulted(self._registration.app_id, str(error)))
             return False
@@ -464,5 +464,5 @@ def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) 
 
 def _off_for_g(router: Router, world: ClusterView) -> frozenset[str]:
     """Return the hosts on which the ResourceManager is to start no guaranteed container of an application now."""
-    crowded = world.crowded(router.app_id)
+    crowded = world.admissions.crowded(router.app_id)
     return router.kept_off | crowded if crowded else router.kept_off

@@ -210,22 +210,22 @@ class Allocations:
         """Return why a container on this node does not fit its ask; None if it fits."""
         if q is not None and node_id == q.node_id:
             return None
-        node, view = self._world.node(node_id), self._router.view()
+        node, view = self._world.inventory.node(node_id), self._router.view()
         if node is not None and view is not None and self._router.ask(entry, view).tier(node) is not None:
             return None
         wanted = f" instead of {q.node_id}" if q is not None else ""
         return f"granted on {node_id}{wanted}, where it may not go"
 
     def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
-        view = self._world.node(ids.node_id_text(node))
+        view = self._world.inventory.node(ids.node_id_text(node))
         return node.host, view.rack if view is not None else "/default-rack"
 
     def _held(
         self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = ""
     ) -> HeldContainer:
-        priority, app = container.priority.priority, self._world.app(self._router.app_id)
-        expects = self._world.expected(app, priority, follows) if app else Expectation(0.0)
-        node = self._world.node(ids.node_id_text(container.nodeId))
+        priority, app = container.priority.priority, self._world.apps.app(self._router.app_id)
+        expects = self._world.durations.expected(app, priority, follows) if app else Expectation(0.0)
+        node = self._world.inventory.node(ids.node_id_text(container.nodeId))
         expects = expects.at(node.slow_ratio if node is not None else 1.0)
         return HeldContainer(
             ids.container_id_text(container.id),
@@ -256,7 +256,7 @@ class Allocations:
         self._emit(Granted(granted(live, self._router.app_id, self._router.attempt_id, reason, q)))
         if kind is not Kind.QUEUEABLE:
             return
-        self._world.count_granted(live, q)
+        self._world.placer.count_granted(live, q)
         if self._terms is None:
             self._terms = grant_terms(self._world, self._router.app_id, now_s)
         if self._terms is not None:

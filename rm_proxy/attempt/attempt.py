@@ -128,8 +128,8 @@ class Attempt:
             return 0.0
         if exchange.doubtful or exchange.asks_unread or poll.finishing:
             return 0.0
-        app = self._world.app(self.app_id)
-        limit_s = poll.signs.allowed_s(self._world.long_poll_s(app)) if app is not None else 0.0
+        app = self._world.apps.app(self.app_id)
+        limit_s = poll.signs.allowed_s(self._world.modes.long_poll_s(app)) if app is not None else 0.0
         return 0.0 if app is None or not limit_s or _must_preempt(app.type, self.live, self.entries) else limit_s
 
     @property
@@ -233,7 +233,7 @@ class Attempt:
         self._ends.clear()
         self.notebook.over()
         self.router.charge()
-        self._world.departed(self.app_id)
+        self._world.admissions.departed(self.app_id)
 
     # Restore from an earlier process
 

@@ -1,8 +1,8 @@
-"""Interface between an application attempt and the rest of the cluster."""
+"""Interfaces between an application attempt and the rest of the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -18,31 +18,25 @@ from rm_proxy.domain.comparison import Compare
 from rm_proxy.estimates.estimator import Expectation
 
 
-class ClusterView(Protocol):
-    """The coordinator, as seen by an attempt."""
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
 
-    policies: Policies
-    rng: Random
-    compare: Compare
-    match: Callable[[Sequence[Ask]], Sequence[str | None]]
-    """Chooses nodes for the containers of a request together; None for those that choose one after the other."""
-    compare_match: Callable[[Sequence[Ask]], None]
-    """Compares choosing nodes for containers of a request one after the other with choosing them together."""
-    named: Callable[[str, Mapping[int, float]], None]
-    """Handles durations (s) that requests of an application name, by priority."""
-    portion: Callable[[str, int, float], Portion | None]
-    """Returns what an attempt has left of its application's share at a request priority, at a time (s); None where
-    the application is not admitted as a whole."""
-    admits_whole: Callable[[], bool]
-    """Returns whether applications are admitted as a whole, so that none may ask before its record is known."""
-    crowded: Callable[[str], frozenset[str]]
-    """Returns hosts without room for the core containers that an application waits for, where others have room: there
-    queueable containers would have to make way."""
-    departed: Callable[[str], None]
-    """Notes that an attempt of an application is over."""
+    why: str
+    for_s: float
+    nm_down: bool
+    """Whether its sidecar reports, and reports the NodeManager as down."""
+
+
+class Apps(Protocol):
+    """Applications as the ResourceManager knows them."""
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
+
+
+class Modes(Protocol):
+    """How applications are treated."""
 
     def mode(self, app: AppView) -> Mode:
         """Return how an application is treated: by its settings, or bypass by the error budget."""
@@ -53,8 +47,18 @@ class ClusterView(Protocol):
     def why_bypass(self, app_id: str) -> str:
         """Return why the error budget or an order put an application into bypass; "" if neither did."""
 
+
+class Inventory(Protocol):
+    """Nodes and YARN queues, and what attempts use of them."""
+
     def node(self, node_id: str) -> NodeView | None:
         """Return a node, None when it is not known."""
+
+    def node_changed(self, node_id: str, usable: bool) -> None:
+        """Handle a node's state from an answer of the ResourceManager."""
+
+    def away(self, node_id: str, now_s: float) -> Away | None:
+        """Return why a node starts nothing now; None if it may start containers, or is not known."""
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with its queueable use, None when it is not known."""
@@ -66,23 +70,55 @@ class ClusterView(Protocol):
         the part of used_q by those that ended at their nodes.
         """
 
+    def hold_limit_s(self, app: AppView) -> float:
+        """Return how long a start of this application may be held, in seconds."""
+
+
+class Durations(Protocol):
+    """Expected durations of tasks and jobs."""
+
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
         """Return how long a task is expected to run; follows: its container that was shed or killed before."""
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
         """Return the estimated task-seconds that an application has left; at most a round old."""
 
-    def hold_limit_s(self, app: AppView) -> float:
-        """Return how long a start of this application may be held, in seconds."""
+    def named(self, app_id: str, hints: Mapping[int, float]) -> None:
+        """Handle durations (s) that requests of an application name, by priority."""
 
-    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
-        """Compare a decision on one wanted container with what alternatives would have decided."""
+
+class Placing(Protocol):
+    """Nodes for queueable containers."""
+
+    compare: Compare
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
         """Choose a node for a queueable container, none of `avoid`.
 
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
+
+    def has_room(self, resources: Resources) -> bool:
+        """Return whether a queueable container of this size could start on some node now."""
+
+    def count_asked(self, q: QPlacement) -> None:
+        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
+
+    def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
+        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
+
+    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+        """Compare a decision on one wanted container with what alternatives would have decided."""
+
+    def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:
+        """Choose nodes for the containers of a request together; None for those that choose one after the other."""
+
+    def compare_match(self, asks: Sequence[Ask]) -> None:
+        """Compare choosing nodes for containers of a request one after the other with choosing them together."""
+
+
+class Line(Protocol):
+    """Containers of all applications that wait for a place."""
 
     def waits(
         self,
@@ -109,39 +145,84 @@ class ClusterView(Protocol):
         asked_s: since when they are wanted.
         """
 
+
+class Admission(Protocol):
+    """Applications that are admitted as a whole."""
+
+    def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
+        """Return what an attempt has left of its application's share; None where it is not admitted as a whole."""
+
+    def admits_whole(self) -> bool:
+        """Return whether applications are admitted as a whole, so that none may ask before its record is known."""
+
+    def crowded(self, app_id: str) -> frozenset[str]:
+        """Return hosts without room for the core containers that an application waits for, where others have room.
+
+        There queueable containers would have to make way.
+        """
+
+    def departed(self, app_id: str) -> None:
+        """Note that an attempt of an application is over."""
+
+
+class Moves(Protocol):
+    """Queued containers that move to another node."""
+
     def move_target(self, follows: str) -> str:
         """Return the node for which a container was shed; "" for none."""
 
     def cancel_move(self, follows: str) -> None:
         """Cancel the move of a shed container: its replacement is requested as guaranteed."""
 
-    def count_asked(self, q: QPlacement) -> None:
-        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
 
-    def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
-        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-
-    def has_room(self, resources: Resources) -> bool:
-        """Return whether a queueable container of this size could start on some node now."""
+class Reports(Protocol):
+    """Messages to sidecars."""
 
     def promoted(self, node_id: str, container_id: str) -> None:
         """Inform a sidecar that a container of its node is guaranteed now."""
 
-    def away(self, node_id: str, now_s: float) -> Away | None:
-        """Return why a node starts nothing now; None if it may start containers, or is not known."""
+
+class ClusterView(Protocol):
+    """The coordinator, as seen by an attempt."""
+
+    policies: Policies
+    rng: Random
+
+    @property
+    def apps(self) -> Apps:
+        """Applications."""
+
+    @property
+    def modes(self) -> Modes:
+        """How they are treated."""
+
+    @property
+    def inventory(self) -> Inventory:
+        """Nodes and queues."""
+
+    @property
+    def durations(self) -> Durations:
+        """Expected durations."""
+
+    @property
+    def placer(self) -> Placing:
+        """Nodes for containers."""
+
+    @property
+    def prober(self) -> Line:
+        """Containers that wait for a place."""
+
+    @property
+    def admissions(self) -> Admission:
+        """Applications that are admitted as a whole."""
+
+    @property
+    def mover(self) -> Moves:
+        """Containers that move."""
+
+    @property
+    def reports(self) -> Reports:
+        """Messages to sidecars."""
 
     def registered(self, attempt_id: str, now_s: float) -> None:
         """Note that the ResourceManager registered an attempt: containers that nodes hold for it become its own."""
-
-    def node_changed(self, node_id: str, usable: bool) -> None:
-        """Handle a node's state from an answer of the ResourceManager."""
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
-
-    why: str
-    for_s: float
-    nm_down: bool
-    """Whether its sidecar reports, and reports the NodeManager as down."""

@@ -251,7 +251,7 @@ class Completions:
 
     def _translate(self, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
-        app = self._world.app(self._app_id)
+        app = self._world.apps.app(self._app_id)
         killed = live is not None and live.killed is not None
         if live is not None and (live.kind is Kind.QUEUEABLE or killed) and app is not None:
             exit_status = exit_codes.translate(app.type, was, killed, live.released)
@@ -317,7 +317,7 @@ class Completions:
 
     def preempt(self, live: HeldContainer, diagnostics: str, now_s: float) -> None:
         """End a container that never started in a way that makes the application ask again."""
-        app = self._world.app(self._app_id)
+        app = self._world.apps.app(self._app_id)
         self._end(live, exit_codes.preempted_status(app.type if app else ""), diagnostics, now_s)
         if not live.released:
             self._lost(live)

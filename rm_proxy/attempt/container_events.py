@@ -87,7 +87,7 @@ class ContainerEvents:
         self._ends.settle(now_s)
         if away:
             self._give_up_away(now_s)
-        app = self._world.app(self._registration.app_id)
+        app = self._world.apps.app(self._registration.app_id)
         if app is not None and app.type == "MAPREDUCE":
             for live in self._live.behind_own(app.type, GUARD_WAIT_S, now_s):
                 reason = "deadlock guard: it waited behind containers of its own application that wait for it"
@@ -99,13 +99,13 @@ class ContainerEvents:
 
         A sidecar that is only out of reach has given its held starts up by then (hold limit).
         """
-        app = self._world.app(self._registration.app_id)
+        app = self._world.apps.app(self._registration.app_id)
         for live in [c for c in self._live if c.may_be_held]:
-            away = self._world.away(live.node_id, now_s)
+            away = self._world.inventory.away(live.node_id, now_s)
             if away is None or app is None:
                 continue
             since_s = live.held_s if live.held_s is not None else live.granted_s
-            due = away.for_s if away.nm_down else now_s - since_s - self._world.hold_limit_s(app)
+            due = away.for_s if away.nm_down else now_s - since_s - self._world.inventory.hold_limit_s(app)
             if due > AWAY_S:
                 self._withdraw(live, f"{live.node_id} starts nothing: {away.why}", now_s)
 

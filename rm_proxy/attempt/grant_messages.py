@@ -67,12 +67,14 @@ class GrantTerms:
 
 def grant_terms(cluster: ClusterView, app_id: str, now_s: float) -> GrantTerms | None:
     """Return the terms of an application's grants, None while it is not known."""
-    app = cluster.app(app_id)
+    app = cluster.apps.app(app_id)
     if app is None:
         return None
-    queue = cluster.queue(app.queue)
+    queue = cluster.inventory.queue(app.queue)
     priority = queue.priority if queue is not None else 0
-    return GrantTerms(app, priority, cluster.hold_limit_s(app), cluster.job_remaining_s(app_id, now_s))
+    return GrantTerms(
+        app, priority, cluster.inventory.hold_limit_s(app), cluster.durations.job_remaining_s(app_id, now_s)
+    )
 
 
 def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Grant:

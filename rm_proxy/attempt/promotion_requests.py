@@ -208,7 +208,7 @@ class Promotions:
         self._live.touch(live.id)
         self._live.promote(live.id, now_s)
         self._promoted_lately.append((now_s, live))
-        self._world.promoted(live.node_id, live.id)
+        self._world.reports.promoted(live.node_id, live.id)
         self._decided(live, "promoted", wish.reason, now_s)
 
     def _count_theirs(self, updated: y.UpdatedContainerProto) -> None:
@@ -216,7 +216,7 @@ class Promotions:
         live = self._live.get(ids.container_id_text(updated.container.id))
         if updated.update_type == y.PROMOTE_EXECUTION_TYPE and live is not None and live.kind is Kind.QUEUEABLE:
             self._live.promote(live.id, None)
-            self._world.promoted(live.node_id, live.id)
+            self._world.reports.promoted(live.node_id, live.id)
 
     def _restore_version(self, container: y.ContainerProto) -> bool:
         """Give the application the version that it expects of its own update; return whether it differed."""
@@ -254,7 +254,7 @@ class Promotions:
         return True
 
     def _policy(self) -> str:
-        app = self._world.app(self._app_id)
+        app = self._world.apps.app(self._app_id)
         policies = self._world.policies
         return (policies if app is None else policies.for_app(app)).chosen("promote")
 

@@ -76,7 +76,7 @@ def read_view(
     cluster: ClusterView, app: AppView, mode: Mode, precedences: frozenset[int], sums: AskSums
 ) -> RequestView:
     """Return the inputs of decisions on an application as they are now."""
-    known = cluster.queue(app.queue)
+    known = cluster.inventory.queue(app.queue)
     counted = sums if admits(cluster.policies) else None
     queue = known or QueueView(app.queue)
     return RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted)

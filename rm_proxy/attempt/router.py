@@ -88,7 +88,7 @@ class Router:
     @property
     def app(self) -> AppView | None:
         """The application with everything that this attempt holds and has asked for; None while it is not known."""
-        app = self._cluster.app(self.app_id)
+        app = self._cluster.apps.app(self.app_id)
         if app is None:
             return None
         sums = self._table.sums
@@ -102,7 +102,7 @@ class Router:
     @property
     def kept_off(self) -> frozenset[str]:
         """Hosts that are kept for short jobs, where this one is long."""
-        app = self._cluster.app(self.app_id)
+        app = self._cluster.apps.app(self.app_id)
         return app.kept_off if app is not None else frozenset()
 
     @property
@@ -129,7 +129,7 @@ class Router:
         if app is None:
             return None
         self.charge()
-        mode = view.mode if view is not None else self._cluster.mode(app)
+        mode = view.mode if view is not None else self._cluster.modes.mode(app)
         precedences = view.precedences if view is not None else self._held.precedences(app.type)
         self._view = read_view(self._cluster, app, mode, precedences, self._table.sums)
         return self._view
@@ -140,15 +140,15 @@ class Router:
             return Resources()
         waiting = [e for e in self._table.entries.values() if e.q_wanted or e.pending]
         first = min(waiting, key=lambda e: e.key.priority, default=None)
-        return first.resources if first is not None and self._cluster.has_room(first.resources) else Resources()
+        return first.resources if first is not None and self._cluster.placer.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
         """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes."""
-        held, before, app = self._held, self._charged, self._cluster.app(self.app_id)
+        held, before, app = self._held, self._charged, self._cluster.apps.app(self.app_id)
         used_q, used_g = held.used_q + self._table.sums.asked_size, held.used_g - held.over_g
         if before is None or before[0] is not app or before[1:] != (used_q, used_g, held.over_q):
             self._charged = app, used_q, used_g, held.over_q
-            self._cluster.charge(self.attempt_id, used_q, used_g, held.over_q)
+            self._cluster.inventory.charge(self.attempt_id, used_q, used_g, held.over_q)
 
     def late_nodes(self, now_s: float) -> frozenset[str]:
         """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
@@ -158,7 +158,7 @@ class Router:
             return _NO_NODES
 
         def expected_s(priority: int) -> float:
-            return self._cluster.expected(app, priority).usual_s
+            return self._cluster.durations.expected(app, priority).usual_s
 
         return self._held.late_nodes(now_s, ratio, expected_s)
 
@@ -185,7 +185,7 @@ class Router:
         answered: whether an answer came since the last request.
         """
         left = MAX_ROUTED
-        if self.unrecorded_s is not None and self._cluster.app(self.app_id) is not None:
+        if self.unrecorded_s is not None and self._cluster.apps.app(self.app_id) is not None:
             self.unrecorded_s = None
             self.reconsider(routes=True)
         earlier, self.undecided = self.undecided, {}
@@ -201,7 +201,7 @@ class Router:
                     self.undecided[id(entry)] = entry
                     entry.rows.rewrite()
                     entry.rows.touch(entry.key)
-        if self._reroute is not None and left > 0 and self._cluster.app(self.app_id) is not None:
+        if self._reroute is not None and left > 0 and self._cluster.apps.app(self.app_id) is not None:
             self._reroute.decide(self._table, self, left, answered, now_s)
             self._reroute = None if self._reroute.done else self._reroute
 
@@ -234,7 +234,7 @@ class Router:
     def _decide_together(self, entry: AskEntry, wanted: Iterable[Reason]) -> bool:
         """Give wanted containers their share where no policy has a choice; returns whether that is so."""
         view = self.view()
-        if view is None and self._cluster.admits_whole():
+        if view is None and self._cluster.admissions.admits_whole():
             for reason in wanted:
                 entry.add_q(replace(reason, text=NOT_KNOWN, tries=0))
                 self.unrecorded_s = self.unrecorded_s or reason.asked_s
@@ -272,7 +272,7 @@ class Router:
                 refusals[chosen] += 1
             share(entry, chosen, reason, view.mode)
             if reason.follows and view.mode != "shadow" and chosen.kind is Kind.GUARANTEED:
-                self._cluster.cancel_move(reason.follows)
+                self._cluster.mover.cancel_move(reason.follows)
         if refusals:
             self._records.refused(view.app, refusals, now_s)
 
@@ -292,7 +292,7 @@ class Router:
                 route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
                 return within_quota(policies, route, ask, queue, rng, now_s)
             chosen = choose(policies, ask, queue, rng, now_s)
-            self._cluster.compare_route(ask, queue, chosen, now_s)
+            self._cluster.placer.compare_route(ask, queue, chosen, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")
@@ -316,7 +316,7 @@ class Router:
             return NOT_KNOWN
         app, request_id = view.app, entry.key.request_id
         if view.mode == "bypass":
-            return ": ".join(part for part in ("bypass mode", self._cluster.why_bypass(app.id)) if part)
+            return ": ".join(part for part in ("bypass mode", self._cluster.modes.why_bypass(app.id)) if part)
         if entry.beyond:
             return "asks for more than memory and vcores"
         if not ids.fits(request_id):
@@ -341,7 +341,7 @@ class Router:
     def ask(self, entry: AskEntry, view: RequestView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
         hosts, racks = entry.rows.hints()
-        expects = self._cluster.expected(view.app, entry.key.priority)
+        expects = self._cluster.durations.expected(view.app, entry.key.priority)
         return Ask(
             app=view.app,
             priority=entry.key.priority,
@@ -359,7 +359,7 @@ class Router:
 
     def _retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""
-        expects = self._cluster.expected(ask.app, ask.priority, credit.follows)
+        expects = self._cluster.durations.expected(ask.app, ask.priority, credit.follows)
         known, mean_s, spread_s = expects.known, expects.mean_s, expects.spread_s
         return replace(ask, retries=credit.retries, expected_s=mean_s, known=known, spread_s=spread_s)
 

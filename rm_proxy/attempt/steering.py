@@ -90,7 +90,7 @@ class Steering:
             if policies.for_app(view.app).cluster.matches:
                 left -= self._place_matched(active, view, left, now_s)
             elif len(active) > 1 and shadowed(policies, "match"):
-                self._cluster.compare_match([self._ask(entry, view, now_s) for entry in active[:MAX_COMPARED]])
+                self._cluster.placer.compare_match([self._ask(entry, view, now_s) for entry in active[:MAX_COMPARED]])
         for entry in unplaced:
             if left <= 0:
                 break
@@ -109,7 +109,7 @@ class Steering:
         """Leave the central queue: nothing waits for a place; placed: how many just got one."""
         if self._queued:
             self._queued = False
-            self._cluster.waits_no_more(self._router.attempt_id, placed, now_s)
+            self._cluster.prober.waits_no_more(self._router.attempt_id, placed, now_s)
 
     def _queue_up(self, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()) -> None:
         """Note in the central queue what waits for a place now; placed: how many just got one; full: found no place."""
@@ -122,7 +122,7 @@ class Steering:
         self._queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
         try:
             demand = Demand(waiting, sizes, view.queue.priority, asked_g)
-            self._cluster.waits(self._router.attempt_id, demand, now_s, placed, full)
+            self._cluster.prober.waits(self._router.attempt_id, demand, now_s, placed, full)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
 
@@ -148,7 +148,7 @@ class Steering:
         wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
         held = app.live_g + app.live_q - wanted + asked
         first = next(iter(self._table.sums.unplaced.values()))
-        expected_s = self._cluster.expected(app, first.key.priority).mean_s
+        expected_s = self._cluster.durations.expected(app, first.key.priority).mean_s
         return WaitingApp(app, wanted, held, self._router.attained_s(now_s), expected_s), asked_g
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
@@ -209,13 +209,13 @@ class Steering:
         """Return the node of each; None for all where containers of one key alone are left."""
         if len({entry.key for entry, _ in batch}) < 2:
             return [None] * len(batch)
-        return self._cluster.match([ask for _, ask in batch])
+        return self._cluster.placer.match([ask for _, ask in batch])
 
     def _allowance(self, entry: AskEntry, size: LabelledSize, now_s: float) -> int:
         """Return how many containers of a key may be placed: the application's own OPPORTUNISTIC ones wait for none."""
         if entry.key.opportunistic or not self._queued:
             return UNLIMITED
-        return self._cluster.allowance(self._router.attempt_id, *size, now_s)
+        return self._cluster.prober.allowance(self._router.attempt_id, *size, now_s)
 
     def _place(
         self, entry: AskEntry, ask: Ask, view: RequestView, full: set[LabelledSize] | None, now_s: float
@@ -226,9 +226,9 @@ class Steering:
         """
         follows, waits = entry.q_reasons[0].follows, stays_q(entry, view)
         if follows:
-            ask = replace(ask, steer=self._cluster.move_target(follows))
+            ask = replace(ask, steer=self._cluster.mover.move_target(follows))
         over = self._over_quota(ask, view, waits)
-        placement = over or (_CLAIMED if full is None else self._cluster.place(ask, frozenset(), follows))
+        placement = over or (_CLAIMED if full is None else self._cluster.placer.place(ask, frozenset(), follows))
         if full is not None and placement.wait and ask.anywhere and placement.slot != "admit":
             full.add((ask.label, entry.resources))
         why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
@@ -243,13 +243,13 @@ class Steering:
             self._fall_back(entry, reason, why or "no node may take it", now_s)
             return True
         self._placed_s = now_s
-        node = self._cluster.node(placement.node)
+        node = self._cluster.inventory.node(placement.node)
         assert node is not None
         q = self._table.place(entry, ask, placement, node.host, node.rack, reason)
         if q is None:
             self.back_to_wanted(entry, reason, NO_IDS, now_s)
             return not waits
-        self._cluster.count_asked(q)
+        self._cluster.placer.count_asked(q)
         view.bind(entry.resources)
         return True
 
@@ -280,7 +280,7 @@ class Steering:
         if view.sums is None:
             return None
         app = view.with_nodes(len(self._table.by_private))
-        portion = self._cluster.portion(self._router.attempt_id, ask.priority, ask.at_s)
+        portion = self._cluster.admissions.portion(self._router.attempt_id, ask.priority, ask.at_s)
         return not_admitted(self._cluster.policies, replace(ask, app=app, portion=portion), view.queue)
 
     def _why_guaranteed(self, entry: AskEntry, ask: Ask, view: RequestView, over: bool, now_s: float) -> str | None:
@@ -295,12 +295,12 @@ class Steering:
             return None  # its tokens say what is guaranteed to it
         asked_s = entry.q_reasons[0].asked_s
         waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()
-        if waits and entitled(view.queue, ask) and self._cluster.has_room(ask.resources):
+        if waits and entitled(view.queue, ask) and self._cluster.placer.has_room(ask.resources):
             return f"its queue {view.queue.name} is below its guaranteed capacity, and a node has room"
         size = ask.label, ask.resources
         if size not in self._owed:
             starves = self._placed_s < now_s and (self._queued or not self._asks_guaranteed())
-            self._owed[size] = self._cluster.starved(view.app, *size, asked_s, now_s) if starves else 0
+            self._owed[size] = self._cluster.prober.starved(view.app, *size, asked_s, now_s) if starves else 0
         if self._owed[size] <= 0:
             return None
         self._owed[size] -= 1
@@ -336,13 +336,13 @@ class Steering:
             return
         if q.tries < MAX_TRIES:
             q.ask = replace(q.ask, blacklist=self._router.excluded, at_s=now_s)
-            placement = self._cluster.place(q.ask, q.tried)
+            placement = self._cluster.placer.place(q.ask, q.tried)
             if placement.node is not None:
-                node = self._cluster.node(placement.node)
+                node = self._cluster.inventory.node(placement.node)
                 assert node is not None
                 self._records.steered(q.ask.app, q, placement, now_s)
                 self._table.steer(q, placement, node.host, node.rack)
-                self._cluster.count_asked(q)
+                self._cluster.placer.count_asked(q)
                 return
             if placement.wait:
                 self._table.park(q)
@@ -365,12 +365,12 @@ class Steering:
         app = self._router.app
         if app is not None:
             self._records.refused(app, {route: 1}, now_s)
-        self._cluster.cancel_move(reason.follows)
+        self._cluster.mover.cancel_move(reason.follows)
 
     def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
-        self._records.fell_back(self._cluster.app(self._router.app_id), why, now_s, reason.count)
-        self._cluster.cancel_move(reason.follows)
+        self._records.fell_back(self._cluster.apps.app(self._router.app_id), why, now_s, reason.count)
+        self._cluster.mover.cancel_move(reason.follows)
 
 
 def _active(entry: AskEntry, view: RequestView) -> bool:

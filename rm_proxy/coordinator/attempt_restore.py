@@ -46,7 +46,7 @@ class AttemptRestore:
         end_earlier(of_app)
         for live in attempt.live:
             if live.promoted_s is not None:
-                self._world.promoted(live.node_id, live.id)
+                self._world.reports.promoted(live.node_id, live.id)
 
     def renew(self, attempt_id: str) -> bool:
         """Take an attempt over from itself, after a fault of our own: it registers and asks anew.

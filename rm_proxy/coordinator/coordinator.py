@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from policies.config.policy_set import Policies
-from policies.model import AppView, Ask, Portion
+from policies.model import AppView
 from rm_proxy.admission.admissions import Admissions, World
 from rm_proxy.admission.idle_containers import IdleContainers
 from rm_proxy.admission.reclaim import Reclaimer
@@ -80,9 +80,9 @@ class Coordinator:
         self.attempts, self.shadow = AttemptIndex(), Shadow()
         self.compare: Compare = _Comparing(state, self.shadow)
         self.inventory = YarnInventory(state, self.attempts)
-        self._modes = AppModes(state, self.attempts, self.inventory.apps)
-        self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
-        self.short_and_long = self._short_and_long()
+        self.modes = AppModes(state, self.attempts, self.inventory.apps)
+        self.durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
+        self.apps = self._short_and_long()
         self.mover = Mover(self, self.compare)
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
         self.admissions, self.idle = self._admissions(), IdleContainers()
@@ -99,25 +99,24 @@ class Coordinator:
         self.targets = TargetSetter(local, self.compare)
         self.promoter = Promoter(self.limits.no_promotion)
         self._adopted = AdoptedContainers(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
-        self._sidecars = self._sidecar_reports()
-        self._rounds = self._all_rounds()
-        self._bind()
+        self.reports = self._sidecar_reports()
+        self.rounds = self._all_rounds()
 
     def _short_and_long(self) -> ShortAndLong:
-        state, modes = self._state, self._modes
+        state, modes = self._state, self.modes
         made = ShortAndLong(
             lambda: state.policies,
             self.inventory.apps,
             lambda app: modes.mode(app) == "active",
-            self._durations.outlook.task_time,
+            self.durations.outlook.task_time,
             lambda app_id, why: state.effects.append(Faulted(app_id, why)),
             self.compare,
         )
-        self._durations.worked = made.worked
+        self.durations.worked = made.worked
         return made
 
     def _admissions(self) -> Admissions:
-        state, modes = self._state, self._modes
+        state, modes = self._state, self.modes
         return Admissions(
             World(
                 policies=lambda: state.policies,
@@ -132,7 +131,7 @@ class Coordinator:
         )
 
     def _prober(self) -> Prober:
-        state, app = self._state, self.short_and_long.app
+        state, app = self._state, self.apps.app
         made = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
         return Prober(
             made,
@@ -141,13 +140,13 @@ class Coordinator:
             state.rng,
             policies=lambda: state.policies,
             held=lambda attempt_id: attempt_id in state.wakeups.waiting,
-            left_s=self._durations.outlook.job_remaining_s,
+            left_s=self.durations.outlook.job_remaining_s,
             failed=lambda app_id, why: state.effects.append(Faulted(app_id, why)),
             compare=self.compare,
         )
 
     def _sidecar_reports(self) -> SidecarReports:
-        state, adopted, durations = self._state, self._adopted, self._durations
+        state, adopted, durations = self._state, self._adopted, self.durations
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
         return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow, self.idle, self.reclaimer)
@@ -159,9 +158,9 @@ class Coordinator:
             cluster=self,
             attempts=self.attempts,
             inventory=self.inventory,
-            modes=self._modes,
-            durations=self._durations,
-            short_and_long=self.short_and_long,
+            modes=self.modes,
+            durations=self.durations,
+            short_and_long=self.apps,
             prober=self.prober,
             probe_order=OrderShadow(
                 self.prober, lambda: state.policies, self.compare, lambda why: state.effects.append(Faulted("", why))
@@ -177,41 +176,6 @@ class Coordinator:
             shadow=self.shadow,
             mover=self.mover,
         )
-
-    def _bind(self) -> None:
-        """Expose the parts' methods under names of the coordinator: each call goes straight to the part."""
-        inventory, placer, durations = self.inventory, self.placer, self._durations
-        modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
-        # ClusterView
-        self.app, self.hold_limit_s = self.short_and_long.app, inventory.hold_limit_s
-        self.queue, self.charge = inventory.queue, inventory.charge
-        self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
-        self.expected = durations.expected
-        self.named: Callable[[str, Mapping[int, float]], None] = durations.estimator.named
-        self.job_remaining_s = durations.outlook.job_remaining_s
-        self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
-        self.match: Callable[[Sequence[Ask]], Sequence[str | None]] = placer.match
-        self.compare_match: Callable[[Sequence[Ask]], None] = placer.compare_match
-        self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
-        self.waits, self.waits_no_more = self.prober.waits, self.prober.waits_no_more
-        self.allowance, self.starved = self.prober.allowance, self.central.starved
-        self.why_waits = self.prober.why
-        self.portion: Callable[[str, int, float], Portion | None] = self.admissions.portion
-        self.admits_whole: Callable[[], bool] = lambda: self.admissions.settings is not None
-        self.crowded: Callable[[str], frozenset[str]] = self.admissions.crowded
-        self.departed: Callable[[str], None] = self.admissions.departed
-        self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
-        self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
-        self.promoted = sidecars.promoted
-        self.live = self.attempts.live
-        # the service
-        self.yarn_queues, self.yarn_app = inventory.update_queues, inventory.update_app
-        self.unknown_app, self.records = inventory.unknown_app, inventory.records
-        self.takes_report, self.report, self.observe = sidecars.takes_report, sidecars.report, sidecars.observe
-        self.new_events, self.undelivered = sidecars.new_events, sidecars.undelivered
-        self.budget, self.bypass = modes.budget, modes.bypass
-        self.estimator = durations.estimator
-        self.round, self.round_in_parts = rounds.all_parts, rounds.in_parts
 
     @property
     def policies(self) -> Policies:
@@ -251,8 +215,8 @@ class Coordinator:
         """Handle the ResourceManager's list of nodes; nodes that left it are forgotten."""
         forgotten, changed = self.inventory.update_nodes(nodes, now_s)
         for node_id in forgotten:
-            self._durations.forget_node(node_id)
-            self._sidecars.forget_node(node_id)
+            self.durations.forget_node(node_id)
+            self.reports.forget_node(node_id)
             self.thief.forget_node(node_id)
         if changed:
             self.placer.sampling.changed()
@@ -261,7 +225,7 @@ class Coordinator:
         """Use these policies from now on; ungranted asks are decided anew where they differ."""
         before, self._state.policies = self._state.policies, policies
         self.wakeups.round(now_s, changed=True)
-        self._state.effects += self._rounds.settings_change.follow(before, policies, now_s)
+        self._state.effects += self.rounds.settings_change.follow(before, policies, now_s)
 
     # Attempts
 
@@ -279,7 +243,7 @@ class Coordinator:
         for old in end_earlier(others):
             self._state.urgent += old.take_effects()
             self.attempts.touched[old.id] = old
-        record = self.records.get(attempt.app_id)
+        record = self.inventory.records.get(attempt.app_id)
         if record is not None:
             attempt.notebook.app(record)
         return attempt
@@ -298,7 +262,7 @@ class Coordinator:
         attempt = self.attempts.get(attempt_id)
         if attempt is None or attempt.finished:
             return False
-        self._modes.check(attempt.app_id, now_s)
+        self.modes.check(attempt.app_id, now_s)
         return self.takeover.renew(attempt_id)
 
     # Which ResourceManager is active
@@ -321,7 +285,7 @@ class Coordinator:
         self.admissions.clear()
         self.idle.clear()
         self.prober.clear()
-        self._sidecars.clear()
+        self.reports.clear()
         self.takeover.forget()
 
     # Effects

@@ -155,7 +155,7 @@ class Mover:
     def round(self, policies: Policies, rng: Random, now_s: float) -> None:
         """Choose containers to move."""
         for move in [m for m in self.moves.values() if m.until_s <= now_s]:
-            self._over(move.container_id, "lost" if self._cluster.live(move.container_id) is None else "kept")
+            self._over(move.container_id, "lost" if self._cluster.attempts.live(move.container_id) is None else "kept")
         for gone in self._sheds.keys() - self._cluster.nodes.keys():
             del self._sheds[gone]
         in_force = [slot for slot in ("steal", "correct") if policies.for_nodes.chosen(slot) != "none"]
@@ -181,7 +181,7 @@ class Mover:
                 self._effects.append(Faulted("", str(error)))
 
     def _movable(self, policies: Policies, live: HeldContainer, app: AppView) -> bool:
-        return not live.released and live.id not in self.moves and self._cluster.mode(app) == "active"
+        return not live.released and live.id not in self.moves and self._cluster.modes.mode(app) == "active"
 
     # Stealing
 
@@ -259,7 +259,7 @@ class Mover:
 
     def _best(self, view: ContainerView, here: str, ranked: list[tuple[float, str]]) -> NodeView | None:
         """Return the node of the least wait where a container may go; where it finds no room there has to be a wait."""
-        live = self._cluster.live(view.id)
+        live = self._cluster.attempts.live(view.id)
         if live is None or live.ask is None:
             return None
         for _, node_id in ranked:

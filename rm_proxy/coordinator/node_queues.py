@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from policies.config.schema import Mode
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.attempt import frameworks
+from rm_proxy.attempt.cluster_view import Apps, Modes
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.lazy_sequence import LazySequence
 
@@ -24,15 +25,15 @@ class Cluster(Protocol):
     """The coordinator's knowledge of nodes, containers and applications."""
 
     nodes: dict[str, Node]
+    attempts: AttemptIndex
 
-    def live(self, container_id: str) -> HeldContainer | None:
-        """Return a container that an application holds, None when none does."""
+    @property
+    def apps(self) -> Apps:
+        """Applications."""
 
-    def app(self, app_id: str) -> AppView | None:
-        """Return an application, None while it is not known."""
-
-    def mode(self, app: AppView) -> Mode:
-        """Return how an application is treated now."""
+    @property
+    def modes(self) -> Modes:
+        """How they are treated."""
 
 
 @dataclass(slots=True)
@@ -135,7 +136,7 @@ class NodeQueues:
     def _for(self, thief: NodeView, view: ContainerView) -> ContainerView:
         if not view.movable:
             return view
-        live = self._cluster.live(view.id)
+        live = self._cluster.attempts.live(view.id)
         goes = live is not None and live.ask is not None and live.ask.tier(thief) is not None
         return view if goes else replace(view, movable=False)
 
@@ -150,8 +151,8 @@ class NodeQueues:
         )
 
     def _view(self, node: Node, container: ContainerReport, starts_in_s: float | None) -> ContainerView:
-        app = self._cluster.app(container.app_id) or AppView(container.app_id)
-        live = self._cluster.live(container.container_id)
+        app = self._cluster.apps.app(container.app_id) or AppView(container.app_id)
+        live = self._cluster.attempts.live(container.container_id)
         since_s = node.reported_s - container.since_s
         waits = starts_in_s is not None
         return ContainerView(

@@ -12,14 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.config.policy_set import Policies
-from policies.config.schema import Mode
 from policies.errors import PolicyFaultError
 from policies.model import AppView, ContainerView, QueueView, Resources
 from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
+from rm_proxy.attempt.cluster_view import Apps, Inventory, Modes, Placing
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.domain.comparison import Compare, Question, shadowed
+from rm_proxy.domain.comparison import Question, shadowed
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
@@ -43,16 +43,22 @@ class Cluster(Protocol):
 
     policies: Policies
     nodes: dict[str, Node]
-    compare: Compare
 
-    def app(self, app_id: str) -> AppView | None:
-        """Return an application's record; None when it is not known."""
+    @property
+    def apps(self) -> Apps:
+        """Applications."""
 
-    def mode(self, app: AppView) -> Mode:
-        """Return how an application is treated now."""
+    @property
+    def modes(self) -> Modes:
+        """How they are treated."""
 
-    def queue(self, name: str) -> QueueView | None:
-        """Return a YARN queue; None when it is not known."""
+    @property
+    def inventory(self) -> Inventory:
+        """YARN's queues."""
+
+    @property
+    def placer(self) -> Placing:
+        """Compares decisions."""
 
 
 @dataclass(slots=True)
@@ -95,7 +101,7 @@ class Promoter:
         alive = [attempt for attempt in attempts if not attempt.finished and len(attempt.live)]
         taken = _Taken()
         for attempt in alive:
-            app = cluster.app(attempt.app_id) if attempt.promotion.busy else None
+            app = cluster.apps.app(attempt.app_id) if attempt.promotion.busy else None
             if app is not None:
                 for live in attempt.promotion.unseen(now_s - SHOWN_S):
                     taken.add(live, app)
@@ -107,7 +113,7 @@ class Promoter:
             if asked >= limit or looked >= MAX_LOOKED:
                 break
             app = attempt.app if attempt.live.count_q else None
-            if app is None or cluster.mode(app) != "active":
+            if app is None or cluster.modes.mode(app) != "active":
                 continue
             asks = cluster.policies.for_app(app).chosen("promote") != "none" or shadowed(cluster.policies, "promote")
             if not asks:
@@ -125,7 +131,7 @@ class Promoter:
         """Request promotions that the policy chooses of one attempt and that fit; return their number."""
         known = self._queues.get(app.queue)
         if known is None:
-            known = cluster.queue(app.queue)
+            known = cluster.inventory.queue(app.queue)
             if known is None:
                 return 0
             self._queues[app.queue] = known
@@ -137,7 +143,9 @@ class Promoter:
                 continue
             view = container_view(live, app, reports.of(live), now_s)
             reason = cluster.policies.promote(view, app, queue, now_s)
-            cluster.compare(Question("promote", app, reason, partial(_promotes, view, app, queue, now_s), _promoted))
+            cluster.placer.compare(
+                Question("promote", app, reason, partial(_promotes, view, app, queue, now_s), _promoted)
+            )
             if reason is None:
                 continue
             attempt.promotion.ask(live, reason, now_s)

@@ -51,7 +51,7 @@ class SettingsChange:
     def follow(self, before: Policies, after: Policies, now_s: float) -> list[Effect]:
         """Have attempts decide anew where other policies are in force now; returns faults of policies."""
         for attempt in self._attempts.values():
-            app = self._world.app(attempt.app_id)
+            app = self._world.apps.app(attempt.app_id)
             if attempt.finished or app is None:
                 continue
             old, new = before.for_app(app), after.for_app(app)
@@ -71,12 +71,12 @@ class SettingsChange:
             return []
         queues: dict[str, list[Attempt]] = {}
         for attempt in self._attempts.values():
-            app = self._world.app(attempt.app_id)
+            app = self._world.apps.app(attempt.app_id)
             if app is not None and not attempt.finished:
                 queues.setdefault(app.queue, []).append(attempt)
         failed: list[Effect] = []
         for name, attempts in queues.items():
-            queue = self._world.queue(name)
+            queue = self._world.inventory.queue(name)
             if queue is not None and any(a.app_id in self._watched for a in attempts):
                 failed += self._shed_over(queue, attempts, now_s)
         return failed
@@ -107,7 +107,7 @@ class SettingsChange:
         """Return the containers that applications hold in a queue, without asks: these are decided on afterwards."""
         held = _Held(queue)
         for attempt in attempts:
-            known = self._world.app(attempt.app_id)
+            known = self._world.apps.app(attempt.app_id)
             assert known is not None
             app = attempt.live.count_in(known, 0, Resources())
             held.queue = held.queue.plus(app.user, Resources() - attempt.table.sums.asked_size)

@@ -32,6 +32,14 @@ class TaskDurations:
         """Return how long a task is expected to run, with spread and source."""
         return self.estimator.expected(app, priority, self._state.policies, follows)
 
+    def named(self, app_id: str, hints: Mapping[int, float]) -> None:
+        """Handle durations (s) that requests of an application name, by priority."""
+        self.estimator.named(app_id, hints)
+
+    def job_remaining_s(self, app_id: str, now_s: float) -> float:
+        """Return the estimated task-seconds that an application has left; at most a round old."""
+        return self.outlook.job_remaining_s(app_id, now_s)
+
     def _of_app(self, app_id: str, priority: int) -> Expectation | None:
         app = self._apps.get(app_id)
         return self.expected(app, priority) if app is not None else None

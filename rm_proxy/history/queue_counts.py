@@ -62,11 +62,11 @@ def sample_queues(coordinator: Coordinator, held: dict[str, int]) -> dict[str, Q
     """Return all queues by path, each with the sums of all below it. held: containers that wait at nodes, by app."""
     samples = {path: QueueSample() for path in coordinator.queues}
     for path, sample in samples.items():
-        view = coordinator.queue(path)
+        view = coordinator.inventory.queue(path)
         if view is not None:
             sample.use(view.used_g, view.used_q)
     for attempt in coordinator.attempts.living():
-        app = coordinator.app(attempt.app_id)
+        app = coordinator.apps.app(attempt.app_id)
         if app is None:
             continue
         wanted_g = wanted_q = 0

@@ -142,6 +142,10 @@ class Prober:
         job.offered = {*job.offered, *turns}
         return min(allowed, sum(turns.values()))
 
+    def starved(self, app: AppView, label: str, size: Resources, asked_s: float, now_s: float) -> int:
+        """Return how many containers an application may ask for as guaranteed: its queue and user are owed them."""
+        return self._central.starved(app, label, size, asked_s, now_s)
+
     def turns(self, ask: Ask) -> list[str] | None:
         """Return the nodes where it is the turn of the application of an ask; None if it may go anywhere."""
         job = self._job_of(ask)
@@ -304,7 +308,9 @@ class Prober:
         """Yield the applications whose turn it is at a node with so many free places, and how many each gets."""
         for probe in self.in_order(node_id):
             job = self.jobs.get(probe.attempt_id)
-            if job is None or probe.passed_until_s > self._now_s or not self._alive(job):
+            if job is None or probe.passed_until_s > self._now_s:
+                continue
+            if self._now_s - job.beat_s > ALIVE_S and not self._held(job.attempt_id):
                 continue
             if job.off_long and self.cluster.all_long(node_id):
                 continue
@@ -330,9 +336,6 @@ class Prober:
         """Return a probe as a waiting container."""
         job = self.jobs[probe.attempt_id]
         return seen(probe, job.app, job.expected_s, self._left_s(job.app.id, self._now_s))
-
-    def _alive(self, job: Job) -> bool:
-        return self._now_s - job.beat_s <= ALIVE_S or self._held(job.attempt_id)
 
     def to_wake(self, now_s: float) -> Iterator[str]:
         """Yield the attempts for which places are free now, in the order in which they should get them."""

@@ -48,7 +48,7 @@ class BypassControl:
     def fault(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
         self._metrics.faults.labels(kind.value).inc()
-        self._coordinator.budget.note(kind, app_id, time.time())
+        self._coordinator.modes.budget.note(kind, app_id, time.time())
 
     def loop_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Log an uncaught exception and count it as a fault, unless a caller's bytes caused it in a REST connection."""
@@ -71,7 +71,7 @@ class BypassControl:
         late_s = max(0.0, loop.time() - self._due_s)
         self._metrics.late_s.observe(late_s)
         self._coordinator.late_s = late_s
-        self._coordinator.budget.measure(late_s, MEASURE_S + late_s, time.time())
+        self._coordinator.modes.budget.measure(late_s, MEASURE_S + late_s, time.time())
         self.start()
 
     # Turns
@@ -89,7 +89,7 @@ class BypassControl:
 
     def round(self) -> None:
         """Set the gauges."""
-        budget = self._coordinator.budget
+        budget = self._coordinator.modes.budget
         state = {
             "order": budget.order == "on",
             "budget": budget.order != "on" and budget.phase is Phase.BYPASS,
@@ -101,7 +101,7 @@ class BypassControl:
 
     def problems(self) -> list[str]:
         """Return what bypass by the error budget adds to the problems of `quicksilver health`."""
-        budget = self._coordinator.budget
+        budget = self._coordinator.modes.budget
         if budget.order == "on":
             return []
         remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
@@ -110,7 +110,7 @@ class BypassControl:
 
     def ordered(self) -> str:
         """Return bypass by an order as a notice of `quicksilver health`; "" for none."""
-        budget = self._coordinator.budget
+        budget = self._coordinator.modes.budget
         if budget.order != "on":
             return ""
         return f"bypass ({budget.phase}): {budget.why}; `quicksilver proxy bypass auto` ends it"
@@ -119,17 +119,17 @@ class BypassControl:
 
     def info(self) -> BypassInfo:
         """Return the order, the phase, and the applications in bypass with the reasons."""
-        budget = self._coordinator.budget
+        budget = self._coordinator.modes.budget
         apps = dict(list(budget.apps.items())[:_MANY])
         return BypassInfo(order=budget.order, phase=budget.phase.value, why=budget.why, applications=apps)
 
     def order(self, order: Order, who: str) -> BypassInfo:
         """Handle an admin's order, and store it."""
         self._ordered = True
-        before = self._coordinator.budget.order
+        before = self._coordinator.modes.budget.order
         self._record(who, f"{PATH}.order", before, order)
         log.warning("bypass was ordered", order=order, before=before, who=who)
-        self._coordinator.bypass(order, time.time())
+        self._coordinator.modes.bypass(order, time.time())
         self._coordinator.wakeups.round(time.time(), changed=True)
         self.round()
         return self.info()
@@ -143,9 +143,9 @@ class BypassControl:
 
     def restore(self, kept: tuple[Order, ...]) -> None:
         """Apply the last order before the restart, unless another one came meanwhile."""
-        if kept and not self._ordered and kept[0] != self._coordinator.budget.order:
+        if kept and not self._ordered and kept[0] != self._coordinator.modes.budget.order:
             log.warning("bypass, ordered before the restart, is still in effect", order=kept[0])
-            self._coordinator.bypass(kept[0], time.time())
+            self._coordinator.modes.bypass(kept[0], time.time())
 
     def changed(self, limit: int, now_s: float) -> Iterable[Row]:
         """Return nothing: orders are written when they are given."""

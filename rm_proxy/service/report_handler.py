@@ -41,20 +41,20 @@ class ReportHandler:
         if names is not None:
             check_url(report.sidecar_url, node_id, names)
         coordinator, now_s = self._coordinator, time.time()
-        if not coordinator.takes_report(node_id):
+        if not coordinator.reports.takes_report(node_id):
             raise ApiError(
                 503, "too-many-nodes", f"too many nodes report that the ResourceManager does not list, {node_id} too"
             )
         self._metrics.reports.inc()
         if not coordinator.serving:
-            return coordinator.observe(node_id, report, now_s)
-        for event in coordinator.new_events(node_id, report):
+            return coordinator.reports.observe(node_id, report, now_s)
+        for event in coordinator.reports.new_events(node_id, report):
             self._writer.event(node_id, report.boot, event)
             self._metrics.container_events.labels(event.kind.value).inc()
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self._metrics.queueing_s.observe(event.waited_s)
-            self._metrics.queues.event(coordinator.app(app_of_container(event.container_id)), event)
-        ack = coordinator.report(node_id, report, now_s)
+            self._metrics.queues.event(coordinator.apps.app(app_of_container(event.container_id)), event)
+        ack = coordinator.reports.report(node_id, report, now_s)
         self._recovery.write_touched()  # a sidecar does not send acknowledged events again
         self._effects.handle(coordinator.take_urgent())
         self._wake()

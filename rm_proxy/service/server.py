@@ -109,7 +109,7 @@ class Proxy:
             self.bypass,
             self.announcer,
             self.sampler.delays.delivered,
-            self.coordinator.app,
+            self.coordinator.apps.app,
         )
         self.connections = Connections(settings, self.metrics)
         self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
@@ -165,7 +165,7 @@ class Proxy:
     def _learned(self) -> tuple[LearnedState[Any], ...]:
         """Return the links between the coordinator's knowledge and the store."""
         learners: tuple[tuple[str, Learner[Any], Callable[[Store], Any]], ...] = (
-            ("durations of earlier jobs", self.coordinator.estimator, stored_durations),
+            ("durations of earlier jobs", self.coordinator.durations.estimator, stored_durations),
             ("the last order of bypass", self.bypass, stored_order),
             ("weeks of the nodes' use", self.coordinator.targets.history, stored_usage),
         )
@@ -384,7 +384,7 @@ class Proxy:
 
     def _undelivered(self, node_id: str, message: Grants) -> None:
         for container_id in message.drop:
-            self.coordinator.undelivered(DropHeld(node_id, container_id, message.drop_reason))
+            self.coordinator.reports.undelivered(DropHeld(node_id, container_id, message.drop_reason))
 
 
 def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:

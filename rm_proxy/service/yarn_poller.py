@@ -119,7 +119,7 @@ class YarnPoller:
         watchdog.alive()  # also where rounds fail: that is for the error budget
         try:
             begun_s, away_s = monotonic(), 0.0
-            for _ in self._coordinator.round_in_parts(time.time()):
+            for _ in self._coordinator.rounds.in_parts(time.time()):
                 break_s = monotonic()
                 await asyncio.sleep(0)  # application masters are answered meanwhile
                 away_s += monotonic() - break_s
@@ -159,7 +159,7 @@ class YarnPoller:
                 await asyncio.sleep(0)
         running = {record.id for record in apps}
         ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
-        records = self._coordinator.records
+        records = self._coordinator.inventory.records
         self._without_end &= records.keys()
         ended = {r.id for r in records.values() if r.finished_s is None} - running - ours - self._without_end
         missing = (ours - running).union(islice(sorted(ended), ENDS_A_LOOK))
@@ -171,7 +171,7 @@ class YarnPoller:
         """Read the queues."""
         queues = await self._read("scheduler", self._yarn.queues)
         if queues is not None:
-            self._coordinator.yarn_queues(queues)
+            self._coordinator.inventory.update_queues(queues)
         if wanted(self._coordinator.policies):
             await self._ask_promotion()
 
@@ -188,7 +188,7 @@ class YarnPoller:
 
     def application(self, app_id: str) -> None:
         """Look an application up at once, unless it is known or being looked up."""
-        if self._coordinator.app(app_id) is None and app_id not in self._looking_up:
+        if self._coordinator.apps.app(app_id) is None and app_id not in self._looking_up:
             task = asyncio.get_running_loop().create_task(self._look_up(app_id))
             self._looking_up[app_id] = task
             task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
@@ -209,10 +209,10 @@ class YarnPoller:
         elif monotonic() - self._unknown_since_s.setdefault(app_id, monotonic()) >= UNKNOWN_S:
             self._unknown_since_s.pop(app_id)
             self._without_end.add(app_id)
-            self._coordinator.unknown_app(app_id)
+            self._coordinator.inventory.unknown_app(app_id)
 
     def _known(self, record: AppRecord) -> None:
-        changed = self._coordinator.yarn_app(record)
+        changed = self._coordinator.inventory.update_app(record)
         if changed is not None:
             self._writer.application(changed)
 

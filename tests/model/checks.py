@@ -27,7 +27,7 @@ def check(run: Run) -> None:
             _tables_agree(run, am, attempt)
             _kinds_agree(run, am, attempt)
         open_q += attempt.live.used_q - attempt.live.over_q + attempt.table.sums.asked_size
-    queue = run.coordinator.queue("root.default")
+    queue = run.coordinator.inventory.queue("root.default")
     assert queue is not None
     assert queue.used_q == open_q, "each queueable container is charged once, and until its node reports its end"
 

@@ -271,13 +271,13 @@ class Whole(RuleBasedStateMachine):
 
     @rule(order=st.sampled_from(["on", "off", "auto"]))
     def bypass_is_ordered(self, order: Order) -> None:
-        self.run.coordinator.bypass(order, self.run.now_s)
+        self.run.coordinator.modes.bypass(order, self.run.now_s)
         self.run.carry_out(self.run.coordinator.take_effects())
 
     @rule(job=st.integers(0, 1), kind=st.sampled_from(list(FaultKind)), count=st.integers(1, 12))
     def faults_count(self, job: int, kind: FaultKind, count: int) -> None:
         for _ in range(count):
-            self.run.coordinator.budget.note(kind, app_of_attempt(self.am(job).attempt_id), self.run.now_s)
+            self.run.coordinator.modes.budget.note(kind, app_of_attempt(self.am(job).attempt_id), self.run.now_s)
 
     @invariant()
     def holds(self) -> None:

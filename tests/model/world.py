@@ -113,11 +113,13 @@ class Run:
             self.now_s,
         )
         total = Resources(NODE_MB * len(self.rm.nodes), NODE_CORES * len(self.rm.nodes))
-        self.coordinator.yarn_queues([YarnQueue("root.default", True, "RUNNING", total, Resources(), frozenset(), "")])
+        self.coordinator.inventory.update_queues(
+            [YarnQueue("root.default", True, "RUNNING", total, Resources(), frozenset(), "")]
+        )
 
     def _submit(self, number: int, app_type: str) -> None:
         app_id = f"application_{TIMESTAMP}_{number:04d}"
-        self.coordinator.yarn_app(AppRecord(app_id, "default", "u", app_type, "job", (), 0, 0.0))
+        self.coordinator.inventory.update_app(AppRecord(app_id, "default", "u", app_type, "job", (), 0, 0.0))
         am = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_000001", app_type)
         self.ams.append(am)
         self.proxied[number] = set()
@@ -210,7 +212,7 @@ class Run:
         self.calm[am.number] = 0
         self.wires.pop(am.number, None)
         self._write(self.coordinator.takeover.notes())
-        self.coordinator.budget.note(FaultKind.INTERNAL, ids.app_of_attempt(am.attempt_id), self.now_s)
+        self.coordinator.modes.budget.note(FaultKind.INTERNAL, ids.app_of_attempt(am.attempt_id), self.now_s)
         assert self.coordinator.broken(am.attempt_id, self.now_s)
         self.carry_out(self.coordinator.take_effects())
 
@@ -308,7 +310,7 @@ class Run:
                     self.sites[effect.node_id].announce(effect.grant)
             elif isinstance(effect, DropHeld):
                 if self.lose_drops:
-                    self.coordinator.undelivered(effect)
+                    self.coordinator.reports.undelivered(effect)
                 else:
                     self.sites[effect.node_id].drop((effect.container_id,), effect.reason)
 
@@ -323,11 +325,11 @@ class Run:
             site.look_at_processes()
             if not site.down:
                 site.look_at_list()
-            ack = self.coordinator.report(site.id, site.report(), self.now_s)
+            ack = self.coordinator.reports.report(site.id, site.report(), self.now_s)
             self._write(self.coordinator.takeover.touched_notes())
             self.carry_out(self.coordinator.take_urgent())
             site.acknowledged(ack)
-        self.coordinator.round(self.now_s)
+        self.coordinator.rounds.all_parts(self.now_s)
         self._write(self.coordinator.takeover.notes())
         self.carry_out(self.coordinator.take_effects())
 

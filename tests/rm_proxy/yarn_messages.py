@@ -130,11 +130,11 @@ def coordinator(
     world = Coordinator(Policies.load(policies, _registry()), Random(7))
     world.yarn_nodes([yarn_node(n) for n in range(1, nodes + 1)], 0.0)
     for number in range(1, nodes + 1):
-        world.report(node_id(number), report(number), 0.0)
+        world.reports.report(node_id(number), report(number), 0.0)
     size = Resources(8192 * nodes, 8 * nodes)
-    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
+    world.inventory.update_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
     base = {"queue": "default", "user": "u", "name": "job", "tags": (), "priority": 0, "submitted_s": 0.0}
-    world.yarn_app(AppRecord(id=APP, type=app_type, **(base | app)))
+    world.inventory.update_app(AppRecord(id=APP, type=app_type, **(base | app)))
     return world
 
 

@@ -262,14 +262,14 @@ def _world() -> Coordinator:
         report = Report(
             node_id=f"{name}:8041", boot="b", seq=1, sidecar_url="http://127.0.0.1:1", memory_mb=8192, vcores=8
         )
-        world.report(report.node_id, report, 0.0)
-    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
+        world.reports.report(report.node_id, report, 0.0)
+    world.inventory.update_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
     return world
 
 
 def know_app(world: Coordinator, app_id: str) -> None:
     """Let the coordinator know an application, as YARN's REST would."""
-    world.yarn_app(
+    world.inventory.update_app(
         AppRecord(
             id=app_id, type="MAPREDUCE", queue="default", user="u", name="job", tags=(), priority=0, submitted_s=0.0
         )

@@ -122,7 +122,7 @@ class JobMasters:
         name = f"{job.kind} {job.number}"
         record = AppRecord(app_id, job.queue, job.user, self._setup.app_type, name, master.tags, 0, self._clock.now_s)
         self._records[job.number] = record
-        self._coordinator.yarn_app(record)
+        self._coordinator.inventory.update_app(record)
         self._coordinator.attempt(master.attempt_id).on_registered(answer, self._clock.now_s)
         own = self._berths.of(job.number)
         if own is not None:
@@ -173,8 +173,8 @@ class JobMasters:
         """Return whether the answer to an attempt's next heartbeat may be held, so that the heartbeat matters."""
         if not (attempt.table.sums.open_q or attempt.wants_guaranteed):
             return False
-        app = self._coordinator.app(attempt.app_id)
-        return app is not None and self._coordinator.long_poll_s(app) > 0
+        app = self._coordinator.apps.app(attempt.app_id)
+        return app is not None and self._coordinator.modes.long_poll_s(app) > 0
 
     def wake(self) -> None:
         """Go on with the masters' calls for which there is news, after a report or a round of the proxy."""
@@ -204,7 +204,7 @@ class JobMasters:
     def _finish(self, master: Master) -> None:
         number = master.job.number
         self._coordinator.attempt(master.attempt_id).on_finished()
-        self._coordinator.yarn_app(changed(self._records.pop(number), finished_s=self._clock.now_s))
+        self._coordinator.inventory.update_app(changed(self._records.pop(number), finished_s=self._clock.now_s))
         self._yarn.unregister(number)
         self._left -= 1
         own = self._berths.leave(number)

@@ -172,7 +172,7 @@ class World:
 
     def _round(self) -> None:
         self._open_windows()
-        self.coordinator.round(self.now_s)
+        self.coordinator.rounds.all_parts(self.now_s)
         self._carry_out(self.coordinator.take_effects())
         self._jobs.wake()
         self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
@@ -214,7 +214,7 @@ class World:
         report = site.report()
         if site.id in self.wrong:
             report = understated(report, self.setup.wrong_times)
-        site.acknowledged(self.coordinator.report(site.id, report, self.now_s))
+        site.acknowledged(self.coordinator.reports.report(site.id, report, self.now_s))
         touched = self.coordinator.attempts.touched
         for attempt in touched.values():
             if not attempt.at_rest:

@@ -35,4 +35,4 @@ class Rest:
         ]
         if queues_now != self._queues or self._eager:
             self._queues = queues_now
-            self._coordinator.yarn_queues(queues_now)
+            self._coordinator.inventory.update_queues(queues_now)

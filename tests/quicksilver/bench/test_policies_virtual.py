@@ -114,9 +114,9 @@ def test_what_was_told_stays_where_nothing_corrects_it() -> None:
         made.go()
         sources = set()
         for master in made.masters.values():
-            app = made.coordinator.app(ids.app_of_attempt(master.attempt_id))
+            app = made.coordinator.apps.app(ids.app_of_attempt(master.attempt_id))
             assert app is not None
-            sources.add(made.coordinator.expected(app, PRIORITY).source)
+            sources.add(made.coordinator.durations.expected(app, PRIORITY).source)
         learnt.append(sources)
     assert learnt[1] == {"tag"} and "stage" in learnt[0]
 

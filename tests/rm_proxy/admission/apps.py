@@ -129,7 +129,7 @@ def app(world: Coordinator, number: int, *tags: str, app_type: str = "QUICKSILVE
     """Submit an application."""
     base = {"queue": "default", "user": "u", "name": f"app{number}", "priority": 0, "submitted_s": float(number)}
     made = App(world, number)
-    world.yarn_app(AppRecord(id=made.id, type=app_type, tags=tags, **(base | other)))
+    world.inventory.update_app(AppRecord(id=made.id, type=app_type, tags=tags, **(base | other)))
     return made
 
 
@@ -158,5 +158,5 @@ def reported(world: Coordinator, now_s: float, *apps: App, attained_s: float | N
         ]
         g, q = (sum(c.kind == kind for c in there) for kind in "GQ")
         used = {"used_g_mb": 1024 * g, "used_g_vcores": g, "used_q_mb": 1024 * q, "used_q_vcores": q}
-        acks.append(world.report(node_id(number), report(number, containers=there, **used), now_s))
+        acks.append(world.reports.report(node_id(number), report(number, containers=there, **used), now_s))
     return acks

@@ -45,7 +45,7 @@ def test_one_that_is_not_admitted_gets_nothing_until_there_is_room_for_its_core(
     one, two = app(world, 2, "core:10=20"), app(world, 3, "core:10=6")
     assert one.beat(1, *wants(20, 0)) == (20, 0)
     for now_s in range(2, 6):
-        world.round(now_s)
+        world.rounds.all_parts(now_s)
         assert two.beat(now_s, *(wants(6, 4) if now_s == 2 else ())) == (0, 0)
     assert shares(world) == {2: 0, 3: None}
     assert world.admissions.apps[two.id].why.startswith("queue root.default has no room for 6144 MB and 6 vcores")
@@ -90,7 +90,7 @@ def test_node_is_asked_to_end_containers_beyond_a_share() -> None:
     sheds: list[str] = []
     targets: list[list[str]] = []
     for now_s in (3, 4, 5):
-        world.round(now_s)
+        world.rounds.all_parts(now_s)
         for ack in reported(world, now_s, batch, urgent):
             sheds += [shed.container_id for shed in ack.shed]
             assert all(shed.cause == "admit" for shed in ack.shed)
@@ -134,7 +134,7 @@ def test_after_a_restart_those_that_hold_containers_are_in_service() -> None:
     one.beat(1, *wants(20, 3))
     two.beat(1, *wants(6, 0))
     world.admissions.clear()
-    world.round(2)
+    world.rounds.all_parts(2)
     assert shares(world) == {2: 3, 3: None}
 
 
@@ -150,7 +150,7 @@ def test_from_a_reload_on_applications_are_admitted() -> None:
     one, two = app(world, 2, "core:10=3"), app(world, 3, "core:10=3")
     one.beat(1, *wants(3, 0))
     world.use(Policies.load({**ZOE, "admit": {"policy": "rigid"}}), 2)
-    world.round(2)
+    world.rounds.all_parts(2)
     assert shares(world) == {2: 0}
     assert two.beat(3, *wants(3, 30)) == (0, 0)
     assert "smaller" in world.admissions.apps[two.id].why
@@ -169,16 +169,16 @@ def test_while_a_core_is_incomplete_for_long_nobody_else_is_admitted_and_the_las
     one, two, three = (app(world, n, "core:10=4") for n in (2, 3, 4))
     one.beat(1, *wants(4, 0), grant=False)
     two.beat(2, *wants(4, 0), grant=False)
-    world.round(3)
+    world.rounds.all_parts(3)
     now_s = 3 + CORE_WAIT_S + 1
-    world.round(now_s)
+    world.rounds.all_parts(now_s)
     assert three.beat(now_s, *wants(4, 0)) == (0, 0)
     assert world.admissions.apps[three.id].why == f"{one.id} is in service and waits for its core containers"
-    world.round(4 + 2 * CORE_WAIT_S)
+    world.rounds.all_parts(4 + 2 * CORE_WAIT_S)
     assert shares(world) == {2: 0, 3: None, 4: None}
     assert two.beat(5 + 2 * CORE_WAIT_S) == (0, 0)
     assert one.beat(6 + 2 * CORE_WAIT_S) == (4, 0)
-    world.round(7 + 2 * CORE_WAIT_S)
+    world.rounds.all_parts(7 + 2 * CORE_WAIT_S)
     assert two.beat(8 + 2 * CORE_WAIT_S) == (4, 0)
 
 
@@ -190,21 +190,21 @@ def test_idle_elastic_containers_are_given_back_and_not_asked_for_again_for_a_wh
     for now_s in range(2, 16):
         acks = reported(world, now_s, one)
         assert not any(ack.shed for ack in acks), "what is not measured is not idle"
-        world.round(now_s)
+        world.rounds.all_parts(now_s)
     for now_s in range(16, 30):
         for ack in reported(world, now_s, one, attained_s=0.5):
             sheds += [shed.container_id for shed in ack.shed]
-        world.round(now_s)
+        world.rounds.all_parts(now_s)
     assert len(set(sheds)) == 4
     gone = [n for n, (kind, _) in one.held.items() if kind == "Q"]
     for number in gone:
         event = ContainerEvent(seq=number, container_id=one.container_id(number), kind=EventKind.KILLED, at_s=30.0)
         host = one.held[number][1]
-        world.report(f"{host}:8041", report(int(host[4:]), events=[event]), 30)
+        world.reports.report(f"{host}:8041", report(int(host[4:]), events=[event]), 30)
     one.beat(31, ended=[(number, 143) for number in gone])
     assert one.beat(32, row("*", 4, 11)) == (0, 0)
     reported(world, 140, one)
-    world.round(140)
+    world.rounds.all_parts(140)
     assert one.beat(141) == (0, 4)
 
 
@@ -213,7 +213,7 @@ def test_the_rest_api_says_who_is_in_service_and_why_others_wait() -> None:
     one, two = app(world, 2, "core:10=20", "runtime_s:60"), app(world, 3, "core:10=6", "class:interactive")
     one.beat(1, *wants(20, 3))
     two.beat(1, *wants(6, 1))
-    world.round(2)
+    world.rounds.all_parts(2)
     info = admission_info(world)
     assert (info.policy, info.room.memory_mb, info.core_size.vcores) == ("preemptive", 24 * 1024, 20)
     served, waits = info.applications
@@ -260,11 +260,11 @@ def test_core_is_kept_off_crowded_hosts_while_others_have_room() -> None:
     busy = [number for number in (1, 2, 3) if sum(host == f"host{number}" for _, host in one.held.values()) == 8]
     assert busy and len(busy) < 3
     two.beat(2, *wants(2, 0), grant=False)
-    world.round(3)
+    world.rounds.all_parts(3)
     two.beat(4, grant=False)
     assert two.blacklist == {f"host{number}" for number in busy}
     two.beat(5)
-    world.round(6)
+    world.rounds.all_parts(6)
     two.beat(7)
     assert two.blacklist == set(), "all of its core has come"
 
@@ -277,7 +277,7 @@ def test_elastic_containers_come_after_the_core_has_come() -> None:
     assert one.beat(3) == (3, 4)
     (core,) = {number for number, (kind, _) in one.held.items() if kind == "G" and number == 1}
     one.beat(4, row("*", 2, 11), ended=[(core, -100)])
-    world.round(5)
+    world.rounds.all_parts(5)
     assert one.beat(5, row("*", 1, 10), row("*", 2, 11), grant=False) == (0, 2), (
         "once complete, a lost one is no reason"
     )

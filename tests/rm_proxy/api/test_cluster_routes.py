@@ -28,7 +28,7 @@ def test_live_containers_on_a_timeline(tmp_path: Path) -> None:
             container(3, ContainerState.SHRUNK, 10, times_shrunk=1),
             container(4, ContainerState.RUNNING, 5, times_shrunk=2),
         ]
-        proxy.world.report(node_id(1), report(1, containers=containers), now_s)
+        proxy.world.reports.report(node_id(1), report(1, containers=containers), now_s)
         asyncio.run(sampler.sample())
         client = TestClient(proxy.app(), "http://localhost")
         timeline = client.get(f"/v1/nodes/{node_id(1)}/timeline").json()

@@ -17,7 +17,7 @@ def test_nodes_with_their_slots_and_what_is_shrunk() -> None:
     world = coordinator(nodes=2)
     shrunk = runs(3, state=ContainerState.SHRUNK, attained_s=60.0, cores=0.05, times_shrunk=2, shrunk_by=cid(2))
     reported = [runs(1, kind="G", am=True), runs(2), shrunk]
-    world.report(node_id(1), report(1, containers=reported, slots=6, attained_sd_s=12.5), 0.0)
+    world.reports.report(node_id(1), report(1, containers=reported, slots=6, attained_sd_s=12.5), 0.0)
     state = LiveState(world, report_fresh_s=5.0, source=lambda: "")
     first, second = state.nodes()
     assert (first.container_count, first.slots, first.shrunk, first.attained_sd_s) == (2, 6, 1, 12.5)

@@ -93,7 +93,7 @@ def test_windows_and_rollouts(world: Coordinator, client: TestClient) -> None:
     world.use(Policies.load({**SETTINGS, "rollout": [{"percent": 100, "use": "careful"}]}), 0.0)
     known = client.get("/v1/policies").json()
     assert (known["rollouts"][0]["running"], known["rollouts"][0]["taken"]) == (1, 1)
-    assert known["deciding"] == {"careful": 1} and world.app(APP) is not None
+    assert known["deciding"] == {"careful": 1} and world.apps.app(APP) is not None
 
 
 def test_figures_of_a_rollout(client: TestClient, store: Store) -> None:

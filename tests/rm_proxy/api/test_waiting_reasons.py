@@ -25,7 +25,7 @@ def now(am: Am) -> WaitsNow:
 def filled(world: Coordinator, *numbers: int) -> None:
     """Have nodes report that guaranteed containers use all of them."""
     for number in numbers:
-        world.report(node_id(number), report(number, used_g_mb=8192, used_g_vcores=8), 0.0)
+        world.reports.report(node_id(number), report(number, used_g_mb=8192, used_g_vcores=8), 0.0)
 
 
 def test_nothing_is_wanted() -> None:
@@ -73,7 +73,7 @@ def test_free_places_come_with_the_next_call() -> None:
     filled(world, 1, 2)
     am = Am(world)
     am.asks(row(count=2))
-    world.report(node_id(2), report(2), 1.0)
+    world.reports.report(node_id(2), report(2), 1.0)
     (reason,) = now(am).asks[0].reasons
     text = "1 node has a free place; they get it with the application master's next call"
     assert (reason.code, reason.text) == ("next-call", text)
@@ -103,7 +103,7 @@ def test_other_applications_go_before() -> None:
     filled(world, 1)
     other = APP.replace("_0001", "_0002")
     record: dict[str, Any] = {"queue": "default", "user": "u", "name": "x", "tags": (), "priority": 0}
-    world.yarn_app(AppRecord(id=other, type="MAPREDUCE", submitted_s=-5.0, **record))
+    world.inventory.update_app(AppRecord(id=other, type="MAPREDUCE", submitted_s=-5.0, **record))
     first = Am(world)
     first.attempt = world.attempt(other.replace("application", "appattempt") + "_000001")
     first.asks(row(count=4))
@@ -112,7 +112,7 @@ def test_other_applications_go_before() -> None:
     am.asks(row(count=2))
     text = now(am).asks[0].reasons[0].text
     assert text == "the node that may take them is full; another application goes before, wanting 4"
-    world.report(node_id(1), report(1, used_g_mb=7168, used_g_vcores=7), 1.0)
+    world.reports.report(node_id(1), report(1, used_g_mb=7168, used_g_vcores=7), 1.0)
     reason = now(am).asks[0].reasons[0]
     assert (reason.code, reason.text.partition(";")[0]) == (
         "order",
@@ -152,7 +152,7 @@ def test_delivered_ones_wait_at_their_nodes() -> None:
         ContainerReport(container_id=cid(4), since_s=5.0, why="cores: 8 of 8 are used", starts_in_s=4.0, **base),
         ContainerReport(container_id=cid(5), since_s=1.0, **{**base, "state": ContainerState.RUNNING}),
     ]
-    world.report(node_id(2), report(2, containers=waiting, queue_length=2), 0.0)
+    world.reports.report(node_id(2), report(2, containers=waiting, queue_length=2), 0.0)
     known = now(am)
     (held,) = known.at_nodes
     assert (known.held, held.node_id, held.count, held.longest_s, held.starts_in_s) == (2, node_id(2), 2, 5.0, 4.0)

@@ -253,4 +253,4 @@ def test_placement_respects_what_a_node_can_hold() -> None:
     am = Am(coordinator())
     am.asks(row("*", 1, size=capability(8193)))
     assert guaranteed(am) == {"*": 1}
-    assert isinstance(am.world.node(node_id(1)), NodeView)
+    assert isinstance(am.world.inventory.node(node_id(1)), NodeView)

@@ -144,11 +144,11 @@ def test_where_no_node_grants_it_it_goes_guaranteed_unless_the_type_is_enforced(
 
 def test_in_bypass_it_goes_guaranteed_unless_the_type_is_enforced() -> None:
     am = master()
-    am.world.bypass("on", 0.0)
+    am.world.modes.bypass("on", 0.0)
     am.asks(either(2, priority=1), only_o(3, priority=2))
     assert shown(am.sent.ask) == [("*", 2, "G", -1), ("*", 3, "Q", -1)]
     am.gets()
-    am.world.bypass("off", 1.0)
+    am.world.modes.bypass("off", 1.0)
     am.asks()
     assert len(granted_rows(am.sent.ask)) == 5
     assert {("*", 0, "G", -1), ("*", 0, "Q", -1)} <= set(shown(am.sent.ask)), "what they went out as is taken back"
@@ -158,7 +158,7 @@ def test_in_a_queue_that_is_not_listed_it_goes_as_it_came_in_bypass_too() -> Non
     am = master({**ALL_Q, "queues": ["other"]})
     assert am.asks(either(2)) == [either(2)]
     am.gets()
-    am.world.bypass("on", 0.0)
+    am.world.modes.bypass("on", 0.0)
     assert am.asks(either(3)) == [either(3)]
 
 
@@ -172,7 +172,7 @@ def test_in_shadow_mode_it_stays_opportunistic() -> None:
 
 def test_rows_go_from_one_form_to_the_other_when_settings_change() -> None:
     am = master()
-    am.world.bypass("on", 0.0)
+    am.world.modes.bypass("on", 0.0)
     am.asks(only_o(2))
     assert shown(am.sent.ask) == [("*", 2, "Q", -1)]
     am.gets()
@@ -226,7 +226,7 @@ def test_a_refused_request_is_sent_again() -> None:
 def test_after_a_restart_of_the_proxy_its_rows_are_taken_back() -> None:
     proxy = Proxy()
     proxy.registers()
-    proxy.world.bypass("on", 0.0)
+    proxy.world.modes.bypass("on", 0.0)
     (sent,) = proxy.asks(0, either(2)).ask
     assert sent.execution_type_request.execution_type == y.GUARANTEED
     proxy.told(y.AllocateResponseProto(response_id=1))
@@ -256,7 +256,7 @@ def running(ask: y.ResourceRequestProto) -> Am:
 
 
 def updates(am: Am, *theirs: y.UpdateContainerRequestProto) -> list[y.UpdateContainerRequestProto]:
-    am.world.round(1.0)
+    am.world.rounds.all_parts(1.0)
     request = y.AllocateRequestProto(response_id=am.response_id, update_requests=theirs)
     raw = request.SerializeToString()
     rewritten = am.attempt.exchange.on_allocate(raw, 1.0)

@@ -117,7 +117,7 @@ def test_yarn_s_word_of_a_kill_may_come_before_the_sidecar_s() -> None:
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "Killed")]).completed_container_statuses
-    world.report(node_id(1), report(1, events=[event(1, EventKind.KILLED, reason="makes room for x")]), 2.0)
+    world.reports.report(node_id(1), report(1, events=[event(1, EventKind.KILLED, reason="makes room for x")]), 2.0)
     am.asks(row("*", 1, 0, request_id=0))
     (status,) = am.gets(*q_grants(am, first=2)).completed_container_statuses
     assert (status.exit_status, status.container_id.id) == (-102, 1)
@@ -138,12 +138,12 @@ def test_what_the_application_stopped_itself_keeps_its_status(said: EventKind | 
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "stopped")]).completed_container_statuses
     if said is not None:
-        world.report(node_id(1), report(1, events=[event(1, said)]), 2.0)
+        world.reports.report(node_id(1), report(1, events=[event(1, said)]), 2.0)
     else:
-        world.round(2.0)
+        world.rounds.all_parts(2.0)
         am.asks()
         assert not am.gets().completed_container_statuses
-        world.round(10.0)
+        world.rounds.all_parts(10.0)
     am.asks()
     (status,) = am.gets().completed_container_statuses
     assert (status.exit_status, status.diagnostics) == (-105, "stopped")
@@ -201,7 +201,7 @@ def test_tez_sees_room_for_its_next_ask_while_a_node_has_it() -> None:
     am.asks(row("*", 2, 3, size=capability(2048, 2)))  # no grant comes: it stays asked for
     assert am.gets(limit=capability(0, 0)).limit == capability(2048, 2)
     for number in (1, 2, 3):
-        am.world.report(node_id(number), report(number, used_g_mb=8000, used_g_vcores=8), am.now_s)
+        am.world.reports.report(node_id(number), report(number, used_g_mb=8000, used_g_vcores=8), am.now_s)
     am.asks()
     assert am.gets(limit=capability(0, 0)).limit == capability(0, 0)
 

@@ -21,7 +21,7 @@ def chosen(policy: str) -> dict[int, str]:
     world = coordinator({**APOLLO, "match": {"policy": policy}}, nodes=2)
     for number in (1, 2):
         full = {"used_g_mb": 7168, "used_g_vcores": 7} if number == 1 else {"used_g_mb": 6144, "used_g_vcores": 6}
-        world.report(node_id(number), report(number, **full), 0.0)
+        world.reports.report(node_id(number), report(number, **full), 0.0)
     am = Am(world)
     near = [row(name, 1, 21) for name in ("host1", "/r1", "*")]
     am.asks(row("*", 1, 20), *near)

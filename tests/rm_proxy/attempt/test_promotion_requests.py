@@ -106,7 +106,7 @@ class Site(Am):
     def round(self, now_s: float | None = None) -> list[tuple[str, str]]:
         """Let the coordinator choose; returns what was decided: container and verdict."""
         self.now_s = self.now_s if now_s is None else now_s
-        self.world.round(self.now_s)
+        self.world.rounds.all_parts(self.now_s)
         return decided(self.world.take_effects())
 
 
@@ -130,7 +130,7 @@ def test_a_running_container_becomes_guaranteed_and_the_application_sees_nothing
     assert decided(site.effects) == [(cid(1), "promoted")]
     live = site.attempt.live
     assert (live.count_q, live.used_g, live.used_q) == (0, Resources(1024, 1), Resources())
-    queue = site.world.queue("root.default")
+    queue = site.world.inventory.queue("root.default")
     assert queue is not None and queue.used_q == Resources(), "it is charged no more"
     assert site.round(1.0) == []
 
@@ -394,7 +394,7 @@ def test_not_beyond_the_maximum_capacity_of_the_queue() -> None:
     site = Site(3)
     size, used = Resources(4096, 4), Resources(2048, 2)
     for _ in range(2):  # what others use counts once two reports in a row have it
-        site.world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, used, frozenset(), "")])
+        site.world.inventory.update_queues([YarnQueue("root.default", True, "RUNNING", size, used, frozenset(), "")])
     assert len(site.round()) == 2
 
 
@@ -403,10 +403,10 @@ def test_not_beyond_what_the_queues_above_and_the_user_may_have() -> None:
     size, used = Resources(8192, 8), Resources(2048, 2)
     one = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", {"u": used}, Resources(3072, 3))
     root = YarnQueue("root", False, "RUNNING", Resources(9216, 9), Resources(7168, 7), frozenset(), "")
-    site.world.yarn_queues([root, one])
+    site.world.inventory.update_queues([root, one])
     assert len(site.round()) == 1, "the user's limit"
     other = Site(3, queue="root.a")
-    other.world.yarn_queues([root, replace(one, user_limit=None)])
+    other.world.inventory.update_queues([root, replace(one, user_limit=None)])
     assert len(other.round()) == 2, "the root has room for two"
 
 
@@ -454,9 +454,9 @@ def test_what_a_sidecar_measured_counts_as_done() -> None:
     one = ContainerReport(
         container_id=cid(1), app_id=APP, kind="Q", state=ContainerState.RUNNING, memory_mb=1024, vcores=1
     )
-    site.world.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 55.0})]), 300.0)
+    site.world.reports.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 55.0})]), 300.0)
     assert site.round(300.0) == [], "5 s of 60 are left"
-    site.world.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 20.0})]), 301.0)
+    site.world.reports.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 20.0})]), 301.0)
     assert len(site.round(301.0)) == 1
 
 
@@ -467,7 +467,7 @@ def shown(world: Coordinator, kind: str, now_s: float) -> list[str]:
     one = ContainerReport(
         container_id=cid(1), app_id=APP, kind=kind, state=ContainerState.RUNNING, memory_mb=1024, vcores=1
     )
-    return world.report(node_id(1), report(1, containers=[one]), now_s).promoted
+    return world.reports.report(node_id(1), report(1, containers=[one]), now_s).promoted
 
 
 def test_the_sidecar_is_told_until_it_takes_it_for_guaranteed() -> None:

@@ -59,10 +59,10 @@ def queue(name: str, capacity: Resources) -> YarnQueue:
 def lent(own: Resources, other_uses: Resources) -> Coordinator:
     """Return one full node of 8 places; an application of queue `b` has queueable containers on it."""
     world = coordinator(LATE, nodes=1)
-    world.yarn_queues([queue("root.default", own), queue("root.b", Resources(4096, 4))])
-    world.yarn_app(AppRecord(f"application_{TIMESTAMP}_0002", "root.b", "ann", "SPARK", "job", (), 0, 0.0))
-    world.charge(OTHER, other_uses)
-    world.report(node_id(1), report(1, seq=2, used_q_mb=8192, used_q_vcores=8), 0.0)
+    world.inventory.update_queues([queue("root.default", own), queue("root.b", Resources(4096, 4))])
+    world.inventory.update_app(AppRecord(f"application_{TIMESTAMP}_0002", "root.b", "ann", "SPARK", "job", (), 0, 0.0))
+    world.inventory.charge(OTHER, other_uses)
+    world.reports.report(node_id(1), report(1, seq=2, used_q_mb=8192, used_q_vcores=8), 0.0)
     return world
 
 
@@ -70,14 +70,14 @@ def test_what_exceeds_the_share_of_its_queue_waits_and_goes_out_as_places_are_fr
     am = Am(coordinator(SHARE, nodes=1))
     am.asks(row("*", 20))
     assert shares(am) == (0, 12, 8)
-    used = am.world.queue("root.default")
+    used = am.world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources(8192, 8), "those that wait have no place"
     am.gets(*grants(am))
     am.asks(row("*", 12))
     assert shares(am) == (0, 12, 0)
     am.gets()
     am.attempt.on_finished()
-    used = am.world.queue("root.default")
+    used = am.world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources()
 
 
@@ -94,12 +94,14 @@ def test_a_container_that_ends_lets_one_go_out() -> None:
 
 def test_only_what_could_never_fit_goes_guaranteed_at_routing() -> None:
     world = coordinator(SHARE, nodes=2)
-    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", Resources(2048, 2), Resources(), frozenset(), "")])
+    world.inventory.update_queues(
+        [YarnQueue("root.default", True, "RUNNING", Resources(2048, 2), Resources(), frozenset(), "")]
+    )
     am = Am(world)
     assert shown(am.asks(row("*", 2, size=capability(3072)))) == [("*", 2, "G", -1)]
     full = Resources(2048, 2)
     for _ in range(2):  # what others use counts once two reports in a row have it
-        world.yarn_queues([YarnQueue("root.default", True, "RUNNING", full, full, frozenset(), "")])
+        world.inventory.update_queues([YarnQueue("root.default", True, "RUNNING", full, full, frozenset(), "")])
     am = Am(world)
     am.gets()
     am.asks(row("*", 2, priority=3))
@@ -139,7 +141,7 @@ def test_one_for_each_missing_place_goes_guaranteed_where_there_are_as_many_node
     world = lent(Resources(4096, 4), Resources(8192, 8))
     world.yarn_nodes([yarn_node(n) for n in range(1, 4)], 0.0)
     for number in (2, 3):
-        world.report(node_id(number), report(number, used_q_mb=8192, used_q_vcores=8), 0.0)
+        world.reports.report(node_id(number), report(number, used_q_mb=8192, used_q_vcores=8), 0.0)
     am = Am(world)
     am.asks(row("*", 5))
     am.gets()
@@ -154,9 +156,11 @@ def test_one_for_each_missing_place_goes_guaranteed_where_there_are_as_many_node
 
 def test_a_user_takes_back_his_share_from_another_one_of_his_queue() -> None:
     world = lent(Resources(4096, 4), Resources())
-    world.yarn_queues([replace(queue("root.default", Resources(8192, 8)), user_ratio=0.5)])
-    world.yarn_app(AppRecord(f"application_{TIMESTAMP}_0002", "root.default", "ann", "SPARK", "job", (), 0, 0.0))
-    world.charge(OTHER, Resources(8192, 8))
+    world.inventory.update_queues([replace(queue("root.default", Resources(8192, 8)), user_ratio=0.5)])
+    world.inventory.update_app(
+        AppRecord(f"application_{TIMESTAMP}_0002", "root.default", "ann", "SPARK", "job", (), 0, 0.0)
+    )
+    world.inventory.charge(OTHER, Resources(8192, 8))
     am = Am(world)
     am.asks(row("*", 5))
     am.gets()
@@ -186,7 +190,7 @@ def test_what_is_guaranteed_to_no_one_is_waited_for(own: Resources, other_uses: 
 
 def test_what_a_quota_keeps_from_free_nodes_goes_guaranteed_one_at_a_time() -> None:
     world = coordinator({**ALL_Q, "quota": {"policy": "queue_share", "settings": {"factor": 0.25}}}, nodes=1)
-    world.yarn_queues([queue("root.default", Resources(8192, 8))])
+    world.inventory.update_queues([queue("root.default", Resources(8192, 8))])
     am = Am(world)
     am.asks(row("*", 5))
     am.gets(*grants(am))
@@ -200,9 +204,9 @@ def test_what_a_quota_keeps_from_free_nodes_goes_guaranteed_one_at_a_time() -> N
 
 def test_shares_grow_by_the_places_that_nodes_have_beyond_their_cores() -> None:
     world = coordinator(SHARE, nodes=1)
-    world.report(node_id(1), report(1, seq=2, slots=10), 1.0)
-    world.round(1.0)
-    view = world.queue("root.default")
+    world.reports.report(node_id(1), report(1, seq=2, slots=10), 1.0)
+    world.rounds.all_parts(1.0)
+    view = world.inventory.queue("root.default")
     assert view is not None and view.places_ratio == 1.25
     am = Am(world)
     am.asks(row("*", 12))

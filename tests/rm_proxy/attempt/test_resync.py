@@ -65,9 +65,9 @@ class Proxy:
         for attempt_id, kept in self.kept.items():
             self.world.takeover.restore(attempt_id, kept)
         self.world.yarn_nodes([node.yarn for node in old.nodes.values() if node.yarn is not None], 0.0)
-        self.world.yarn_queues(old.queues.values())
+        self.world.inventory.update_queues(old.queues.values())
         for number in (1, 2):
-            self.world.report(f"host{number}:8041", report(number), 0.0)
+            self.world.reports.report(f"host{number}:8041", report(number), 0.0)
         self.wire = Wire(self.world)
 
     def registers(self) -> None:
@@ -210,7 +210,7 @@ def test_ends_of_held_starts_are_told_once(proxy: Proxy) -> None:
     proxy.told(granting(proxy.asks(0, row("*", 1)), 1, 7))
     node_id = next(iter(proxy.world.attempts[ATTEMPT].live)).node_id
     number = int(node_id[4])
-    proxy.world.report(node_id, report(number, events=[event(7, EventKind.SHED, 1, "the queue was full")]), 1.0)
+    proxy.world.reports.report(node_id, report(number, events=[event(7, EventKind.SHED, 1, "the queue was full")]), 1.0)
     proxy.write()  # before the acknowledgement
     proxy.dies()
     proxy.is_refused(1)

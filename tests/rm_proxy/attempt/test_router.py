@@ -83,9 +83,9 @@ def test_hybrid_as_shipped_queues_on_a_cluster_without_history_and_learns() -> N
     queueable = entry.q_wanted + len(entry.pending)
     assert queueable > 20 and entry.g_share == 40 - queueable
     world = am.world
-    app = world.app(APP)
+    app = world.apps.app(APP)
     assert app is not None
-    world.estimator.observe(app, 3, 60.0, world.policies.estimate(app))
+    world.durations.estimator.observe(app, 3, 60.0, world.policies.estimate(app))
     am.gets()
     am.asks(row("*", 10, priority=3))
     (later,) = (entry for entry in am.attempt.entries if entry.key.priority == 3)
@@ -96,7 +96,9 @@ def test_labels_of_the_queue() -> None:
     world = coordinator(nodes=2)
     world.yarn_nodes([yarn_node(1, label="gpu"), yarn_node(2)], 0.0)
     size = Resources(16384, 16)
-    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset({"gpu"}), "")])
+    world.inventory.update_queues(
+        [YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset({"gpu"}), "")]
+    )
     am = Am(world)
     am.asks(row("*", 2, label="gpu"))
     assert {r.resource_name for r in granted_rows(am.sent.ask).values()} == {"host1"}
@@ -109,7 +111,9 @@ def test_default_label_of_the_queue_is_the_asks() -> None:
     world = coordinator(nodes=2)
     world.yarn_nodes([yarn_node(1, label="gpu"), yarn_node(2)], 0.0)
     size = Resources(16384, 16)
-    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset({"*"}), "gpu")])
+    world.inventory.update_queues(
+        [YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset({"*"}), "gpu")]
+    )
     am = Am(world)
     am.asks(row("*", 1))
     assert {r.resource_name for r in granted_rows(am.sent.ask).values()} == {"host1"}
@@ -197,10 +201,10 @@ def test_quota_of_the_queue_counts_all_its_applications_and_falls_to_zero() -> N
     am.asks(row("*", 20))
     assert len(granted_rows(am.sent.ask)) == 8
     am.gets(*q_grants(am))
-    used = world.queue("root.default")
+    used = world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources(8192, 8) and used.user_used_q == {"u": Resources(8192, 8)}
     am.attempt.on_finished()
-    used = world.queue("root.default")
+    used = world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources() and used.user_used_q == {}
 
 

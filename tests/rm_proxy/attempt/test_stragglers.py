@@ -28,13 +28,15 @@ def second(ratio: float, after_s: float, nodes: int = 2, **policies: Any) -> tup
         expected_s=10.0,
     )
     started = [event(1, EventKind.STARTED)]
-    am.world.report(node_name(at), report(at, events=started, containers=[running], used_q_mb=1024), 0.0)
+    am.world.reports.report(node_name(at), report(at, events=started, containers=[running], used_q_mb=1024), 0.0)
     other = 3 - at
     if nodes > 1:  # as loaded as the first one, and more
         busy = [running.model_copy(update={"container_id": cid(90 + number)}) for number in range(3)]
-        am.world.report(node_name(other), report(other, containers=busy, used_q_mb=3072, queue_length=0), after_s)
+        am.world.reports.report(
+            node_name(other), report(other, containers=busy, used_q_mb=3072, queue_length=0), after_s
+        )
     running = running.model_copy(update={"since_s": after_s})
-    am.world.report(node_name(at), report(at, containers=[running], used_q_mb=1024), after_s)
+    am.world.reports.report(node_name(at), report(at, containers=[running], used_q_mb=1024), after_s)
     am.now_s = after_s
     (again,) = granted_rows(am.asks(row("*", 1))).values()
     return asked.resource_name, again.resource_name

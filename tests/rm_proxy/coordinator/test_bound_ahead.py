@@ -46,8 +46,8 @@ def runs(world: Coordinator, ran_s: float, *, waits: int = 0, ahead: int | None 
         for n, state in states
     ]
     sums = {"used_q_mb": 8192, "used_q_vcores": 8, "queue_length": waits, "ahead": waits if ahead is None else ahead}
-    world.report(node_id(1), report(1, containers=listed, **sums), 0.0)
-    world.round(0.0)
+    world.reports.report(node_id(1), report(1, containers=listed, **sums), 0.0)
+    world.rounds.all_parts(0.0)
 
 
 def gets_all(am: Am, first: int) -> list[Grant]:
@@ -61,7 +61,7 @@ def gets_all(am: Am, first: int) -> list[Grant]:
 def full() -> Am:
     """Return an application whose eight containers fill the node, and that wants three more."""
     am = Am(coordinator(AHEAD, nodes=1))
-    am.world.round(0.0)
+    am.world.rounds.all_parts(0.0)
     am.asks(row("*", 11))
     assert [grant.core_wait_s for grant in gets_all(am, 1)] == [0.0] * 8
     return am
@@ -85,7 +85,7 @@ def test_one_is_bound_when_a_core_comes_free_in_a_moment(full: Am) -> None:
 
 def test_none_is_bound_ahead_unless_the_policy_says_so() -> None:
     am = Am(coordinator({**AHEAD, "place": {"policy": "late"}}, nodes=1))
-    am.world.round(0.0)
+    am.world.rounds.all_parts(0.0)
     am.asks(row("*", 11))
     gets_all(am, 1)
     runs(am.world, 19.0)
@@ -102,7 +102,7 @@ def test_no_short_task_is_bound_ahead_of_the_end_of_a_long_one(
     monkeypatch.setattr(world.prober.cluster, "all_long", {node_id(1): True}.get)
     runs(world, 19.5)
     short = Ask(AppView(APP, job_class=JobClass.SHORT), 20, Resources(1024, 1))
-    placement = world.place(short, frozenset())
+    placement = world.placer.place(short, frozenset())
     assert (placement.node, placement.wait) == (node, node is None)
     long = Ask(AppView(APP, job_class=JobClass.LONG), 20, Resources(1024, 1))
-    assert world.place(long, frozenset()).node == node_id(1)
+    assert world.placer.place(long, frozenset()).node == node_id(1)

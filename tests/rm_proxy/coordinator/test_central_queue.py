@@ -44,7 +44,7 @@ def shared(nodes: int = 1, slots: int = 2, vcores: int = 1, app_type: str = "MAP
     world = coordinator(nodes=nodes, app_type=app_type)
     use_variance(world.policies)
     for number in range(1, nodes + 1):
-        world.report(node_id(number), report(number, slots=slots, vcores=vcores), 0.0)
+        world.reports.report(node_id(number), report(number, slots=slots, vcores=vcores), 0.0)
     return world
 
 
@@ -57,7 +57,7 @@ def told(world: Coordinator, number: int, *containers: ContainerReport, now_s: f
     """Let the sidecar of a node report these containers."""
     use = 1024 * len(containers)
     base = {"slots": 2, "vcores": 1, "used_q_mb": use, "used_q_vcores": len(containers)}
-    world.report(node_id(number), report(number, containers=list(containers), **(base | more)), now_s)
+    world.reports.report(node_id(number), report(number, containers=list(containers), **(base | more)), now_s)
 
 
 def hosts(am: Am) -> list[str]:
@@ -269,7 +269,7 @@ def test_waits_are_estimated_with_slots_as_without() -> None:
     seen = {}
     for slots in (0, 6):
         world = coordinator(nodes=1)
-        world.report(node_id(1), report(1, vcores=4, slots=slots), 0.0)
+        world.reports.report(node_id(1), report(1, vcores=4, slots=slots), 0.0)
         its = world.nodes[node_id(1)]
         seen[slots] = []
         for number in range(8):
@@ -283,7 +283,7 @@ def test_waits_are_estimated_with_slots_as_without() -> None:
 def test_topk_wait_fills_shared_nodes_alike() -> None:
     world = coordinator({**ALL_Q, "place": {"policy": "topk_wait"}}, nodes=2)
     for number in (1, 2):
-        world.report(node_id(number), report(number, vcores=1, slots=4), 0.0)
+        world.reports.report(node_id(number), report(number, vcores=1, slots=4), 0.0)
     am = Am(world)
     am.asks(row("*", 10))
     assert Counter(hosts(am)) == {"host1": 5, "host2": 5}
@@ -295,10 +295,14 @@ def test_room_is_counted_in_slots_and_memory() -> None:
     world = coordinator(nodes=1)
     one, wide = Resources(1024, 1), Resources(8192, 1)
     busy = [runs(1), runs(2)]
-    world.report(node_id(1), report(1, vcores=1, slots=3, used_q_mb=2048, used_q_vcores=2, containers=busy), 0.0)
-    assert world.has_room(one) and not world.has_room(wide)
-    world.report(node_id(1), report(1, vcores=1, slots=2, used_q_mb=2048, used_q_vcores=2, containers=busy), 0.0)
-    assert not world.has_room(one)
+    world.reports.report(
+        node_id(1), report(1, vcores=1, slots=3, used_q_mb=2048, used_q_vcores=2, containers=busy), 0.0
+    )
+    assert world.placer.has_room(one) and not world.placer.has_room(wide)
+    world.reports.report(
+        node_id(1), report(1, vcores=1, slots=2, used_q_mb=2048, used_q_vcores=2, containers=busy), 0.0
+    )
+    assert not world.placer.has_room(one)
 
 
 # Everything together

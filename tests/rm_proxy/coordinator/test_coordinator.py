@@ -50,13 +50,13 @@ def holding(count: int = 1) -> Am:
 def test_events_count_once_by_boot_and_number() -> None:
     am = holding(2)
     world = am.world
-    world.report(node_id(1), report(1, events=[event(1, EventKind.SHED, seq=1)]), 1.0)
+    world.reports.report(node_id(1), report(1, events=[event(1, EventKind.SHED, seq=1)]), 1.0)
     assert len(am.attempt.live) == 1
     again = [event(1, EventKind.SHED, seq=1), event(2, EventKind.STARTED, seq=2)]
-    world.report(node_id(1), report(1, events=again), 2.0)
+    world.reports.report(node_id(1), report(1, events=again), 2.0)
     am.asks()
     assert len(am.gets().completed_container_statuses) == 1
-    world.report(node_id(1), report(1, boot="c", events=[event(2, EventKind.KILLED, seq=1)]), 3.0)
+    world.reports.report(node_id(1), report(1, boot="c", events=[event(2, EventKind.KILLED, seq=1)]), 3.0)
     live = am.attempt.live.get(cid(2))
     assert live is not None and live.killed == "room was needed"
 
@@ -67,7 +67,7 @@ def test_an_end_is_acknowledged_once_the_application_has_confirmed_it_or_for_too
     events = [event(1, EventKind.SHED, seq=1), event(2, EventKind.STARTED, seq=2)]
 
     def acked(at_s: float, boot: str = "b") -> int:
-        return world.report(node_id(1), report(1, boot=boot, events=events), at_s).events_to
+        return world.reports.report(node_id(1), report(1, boot=boot, events=events), at_s).events_to
 
     assert acked(1.0) == 0
     am.asks()
@@ -83,10 +83,10 @@ def test_an_end_is_acknowledged_once_the_application_has_confirmed_it_or_for_too
 
 def test_durations_are_learnt_from_the_sidecars() -> None:
     am = holding()
-    app = am.world.app(APP)
-    assert app is not None and am.world.expected(app, 20).mean_s == 10.0
-    am.world.report(node_id(1), report(1, events=[event(1, EventKind.ENDED, ran_s=42.0)]), 1.0)
-    assert am.world.expected(app, 20).mean_s == 42.0
+    app = am.world.apps.app(APP)
+    assert app is not None and am.world.durations.expected(app, 20).mean_s == 10.0
+    am.world.reports.report(node_id(1), report(1, events=[event(1, EventKind.ENDED, ran_s=42.0)]), 1.0)
+    assert am.world.durations.expected(app, 20).mean_s == 42.0
 
 
 def test_durations_of_shrunk_containers_are_the_cpu_that_they_were_given() -> None:
@@ -100,19 +100,19 @@ def test_durations_of_shrunk_containers_are_the_cpu_that_they_were_given() -> No
     ]
     for fields, expected_s in cases:
         am = holding()
-        app = am.world.app(APP)
+        app = am.world.apps.app(APP)
         assert app is not None
         ended = event(1, EventKind.ENDED).model_copy(update=fields)
-        am.world.report(node_id(1), report(1, events=[ended]), 1.0)
-        assert am.world.expected(app, 20).mean_s == expected_s, fields
+        am.world.reports.report(node_id(1), report(1, events=[ended]), 1.0)
+        assert am.world.durations.expected(app, 20).mean_s == expected_s, fields
 
 
 def test_undelivered_drops_go_with_the_next_ack() -> None:
     world = coordinator()
-    world.undelivered(DropHeld(node_id(1), cid(1), "released"))
-    ack = world.report(node_id(1), report(1), 1.0)
+    world.reports.undelivered(DropHeld(node_id(1), cid(1), "released"))
+    ack = world.reports.report(node_id(1), report(1), 1.0)
     assert (ack.drop, ack.drop_reason) == ([cid(1)], "released")
-    assert world.report(node_id(1), report(1), 1.0).drop == []
+    assert world.reports.report(node_id(1), report(1), 1.0).drop == []
 
 
 @pytest.mark.parametrize("end", ["finished", "newer attempt"])
@@ -122,23 +122,23 @@ def test_the_end_of_an_attempt_drops_what_is_held_and_charges_nothing(end: str) 
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.attempt.take_effects()
     if end == "finished":
-        am.world.yarn_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", (), 0, 0.0, finished_s=9.0))
+        am.world.inventory.update_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", (), 0, 0.0, finished_s=9.0))
     else:
         am.world.attempt(ATTEMPT[:-1] + "2")
     dropped = [e.container_id for e in am.world.take_effects() if isinstance(e, DropHeld)]
     assert dropped == [cid(2), cid(3)], "what runs is YARN's to stop"
     assert am.attempt.finished and not len(am.attempt.live) and not am.attempt.entries
-    queue = am.world.queue("root.default")
+    queue = am.world.inventory.queue("root.default")
     assert queue is not None and queue.used_q == Resources()
 
 
 def test_nodes_that_take_nothing() -> None:
     world = coordinator(nodes=5)
     world.yarn_nodes([yarn_node(1, state="DECOMMISSIONING"), *(yarn_node(n) for n in range(2, 6))], 1.0)
-    world.report(node_id(2), report(2, draining=True), 1.0)
-    world.node_changed(node_id(3), False)
-    world.report(node_id(4), report(4), 8.0)
-    world.round(8.0)
+    world.reports.report(node_id(2), report(2, draining=True), 1.0)
+    world.inventory.node_changed(node_id(3), False)
+    world.reports.report(node_id(4), report(4), 8.0)
+    world.rounds.all_parts(8.0)
     assert [n.id for n in world.nodes.values() if n.view.usable] == [node_id(4)]
     reasons = [world.nodes[node_id(n)].why_not(8.0, world.limits.report_fresh_s) for n in (1, 2, 3, 5)]
     assert reasons[0] == "its state is DECOMMISSIONING"
@@ -150,7 +150,7 @@ def test_what_an_admin_ordered_is_told_from_what_broke() -> None:
     world = coordinator(nodes=3)
     states = {1: "RUNNING", 2: "RUNNING", 3: "DECOMMISSIONING", 4: "RUNNING", 5: "LOST"}
     world.yarn_nodes([yarn_node(n, state=state) for n, state in states.items()], 1.0)
-    world.report(node_id(2), report(2, draining=True, drain_reason="new disk"), 1.0)
+    world.reports.report(node_id(2), report(2, draining=True, drain_reason="new disk"), 1.0)
     uses = [world.nodes[node_id(n)].use(1.0, 5.0) for n in states]
     meant = [NodeUse.USABLE, NodeUse.DRAINED, NodeUse.DRAINED, NodeUse.NO_SIDECAR, NodeUse.NOT_RUNNING]
     assert uses == meant
@@ -169,15 +169,15 @@ def test_placements_count_until_the_sidecar_tells_of_them() -> None:
     node = am.world.nodes[node_id(1)]
     assert node.view.used_q == Resources(3072, 3)
     reported = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [runs(1)]}
-    am.world.report(node_id(1), report(1, **reported), 1.0)
+    am.world.reports.report(node_id(1), report(1, **reported), 1.0)
     assert node.view.used_q == Resources(3072, 3), "one by the report, two on top"
-    am.world.report(node_id(1), report(1, **reported), 60.0)
+    am.world.reports.report(node_id(1), report(1, **reported), 60.0)
     assert node.view.used_q == Resources(3072, 3), "however long the application master takes to start them"
-    am.world.report(node_id(1), report(1, **reported, events=[event(2, EventKind.ENDED, ran_s=1.0)]), 61.0)
+    am.world.reports.report(node_id(1), report(1, **reported, events=[event(2, EventKind.ENDED, ran_s=1.0)]), 61.0)
     assert node.view.used_q == Resources(2048, 2), "it came and went between two reports"
     am.asks()
     am.gets(completed=[ended(3, -100)])
-    am.world.round(61.0)
+    am.world.rounds.all_parts(61.0)
     assert node.view.used_q == Resources(1024, 1), "one was never started"
     assert not node.own
 
@@ -191,16 +191,16 @@ def test_what_is_asked_for_counts_until_it_is_asked_for_no_longer() -> None:
     on_first = [r for r in granted_rows(am.sent.ask).values() if r.resource_name == "host1"]
     on_second = [r for r in granted_rows(am.sent.ask).values() if r.resource_name == "host2"]
     am.gets(container(1, 1, on_first[0]), container(2, 1, on_second[0]))
-    world.round(3.0)
+    world.rounds.all_parts(3.0)
     assert [len(n.own) for n in (first, second)] == [3, 1], "one came to another node than it was asked for"
     am.asks()
-    world.round(4.0)
+    world.rounds.all_parts(4.0)
     assert [len(n.own) for n in (first, second)] == [3, 1], "what was not granted was asked of the other node"
     am.asks(row("*", 0))
-    world.round(5.0)
+    world.rounds.all_parts(5.0)
     assert [len(n.own) for n in (first, second)] == [2, 0], "the application takes its ask back"
     am.attempt.on_finished()
-    world.round(6.0)
+    world.rounds.all_parts(6.0)
     assert not first.own and not second.own
 
 
@@ -220,7 +220,7 @@ def test_a_batch_spreads_over_equal_nodes(taken: int, nodes: int, count: int, se
         world = coordinator({**ALL_Q, "place": {"policy": "topk_wait", "settings": {"k": k}}}, nodes=nodes)
         world.rng.seed(seed)
         for number in range(1, nodes + 1):
-            world.report(node_id(number), report(number, used_g_mb=1024 * taken, used_g_vcores=taken), 0.0)
+            world.reports.report(node_id(number), report(number, used_g_mb=1024 * taken, used_g_vcores=taken), 0.0)
         am = Am(world)
         am.asks(row("*", count))
         got = [len(node.own) for node in world.nodes.values()]
@@ -238,7 +238,7 @@ def test_a_batch_fills_the_cores_of_all_nodes_before_it_waits(count: int) -> Non
     world = coordinator({**ALL_Q, "place": place}, nodes=3)
     waits = [WaitBySize(memory_mb=8192, vcores=8, wait_s=0.0)]
     for number in range(1, 4):
-        world.report(node_id(number), report(number, used_g_mb=6144, used_g_vcores=6, waits=waits), 0.0)
+        world.reports.report(node_id(number), report(number, used_g_mb=6144, used_g_vcores=6, waits=waits), 0.0)
     Am(world).asks(row("*", count))
     assert [len(node.own) for node in world.nodes.values()] == [count // 3] * 3
 
@@ -248,24 +248,26 @@ def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) 
     world = coordinator()
     world.attempt(ATTEMPT)
     for number in range(2, 7):
-        world.yarn_app(AppRecord(f"application_1_{number:04d}", "default", "u", "SPARK", "n", (), 0, 0.0, 1.0))
-    assert APP in world.records, "it lives"
-    assert len(world.records) <= 4
+        world.inventory.update_app(
+            AppRecord(f"application_1_{number:04d}", "default", "u", "SPARK", "n", (), 0, 0.0, 1.0)
+        )
+    assert APP in world.inventory.records, "it lives"
+    assert len(world.inventory.records) <= 4
     world.attempts[ATTEMPT].on_finished()
-    world.yarn_app(AppRecord("application_1_0009", "default", "u", "SPARK", "n", (), 0, 0.0, 1.0))
-    assert APP not in world.records and ATTEMPT not in world.attempts
+    world.inventory.update_app(AppRecord("application_1_0009", "default", "u", "SPARK", "n", (), 0, 0.0, 1.0))
+    assert APP not in world.inventory.records and ATTEMPT not in world.attempts
 
 
 def test_a_nodes_leaving_forgets_what_was_kept_for_it() -> None:
     world = coordinator(nodes=2)
     reported = report(2, events=[event(1, EventKind.ENDED)])
-    world.report(node_id(2), reported, 1.0)
-    assert world.new_events(node_id(2), reported) == []
-    world.undelivered(DropHeld(node_id(2), cid(1), "x"))
+    world.reports.report(node_id(2), reported, 1.0)
+    assert world.reports.new_events(node_id(2), reported) == []
+    world.reports.undelivered(DropHeld(node_id(2), cid(1), "x"))
     world.yarn_nodes([yarn_node(1)], 100.0)
     assert list(world.nodes) == [node_id(1)]
-    assert world.new_events(node_id(2), reported) == reported.events
-    assert world.report(node_id(2), report(2), 101.0).drop == []
+    assert world.reports.new_events(node_id(2), reported) == reported.events
+    assert world.reports.report(node_id(2), report(2), 101.0).drop == []
 
 
 # The shortlist
@@ -333,14 +335,16 @@ def test_charges_replace_each_other_and_fall_to_nothing() -> None:
 
 def test_unknown_containers_and_nodes_are_ignored() -> None:
     world = coordinator()
-    world.report(
+    world.reports.report(
         "elsewhere:1", report(9, events=[event(99, EventKind.SHED)]).model_copy(update={"node_id": "elsewhere:1"}), 1.0
     )
-    assert world.node("elsewhere:1") is not None
+    assert world.inventory.node("elsewhere:1") is not None
     assert not world.nodes["elsewhere:1"].view.usable
-    world.node_changed("nowhere:1", True)
-    assert world.queue("root.nope") is None
-    assert Coordinator(world.policies, Random(1)).place(Ask(AppView(APP), 1, Resources(1, 1)), set()).node is None
+    world.inventory.node_changed("nowhere:1", True)
+    assert world.inventory.queue("root.nope") is None
+    assert (
+        Coordinator(world.policies, Random(1)).placer.place(Ask(AppView(APP), 1, Resources(1, 1)), set()).node is None
+    )
 
 
 def test_a_queue_with_those_above_it_and_the_whole_cluster() -> None:
@@ -350,14 +354,14 @@ def test_a_queue_with_those_above_it_and_the_whole_cluster() -> None:
         return YarnQueue(path, True, "RUNNING", Resources(memory_mb, 8), Resources(512, 1), frozenset(), "", **more)
 
     limit = Resources(1024, 1)
-    world.yarn_queues(
+    world.inventory.update_queues(
         [queue("root", 9000), queue("root.p", 8000), queue("root.p.a", 7000, user_limit=limit), queue("root.b", 6000)]
     )
     for number, name in enumerate(("root.p.a", "root.b"), 1):
         record = AppRecord(f"application_{TIMESTAMP}_{number:04d}", name, "ann", "SPARK", "job", (), 0, 0.0)
-        world.yarn_app(record)
-        world.charge(f"appattempt_{TIMESTAMP}_{number:04d}_000001", Resources(1024 * number, number))
-    view = world.queue("root.p.a")
+        world.inventory.update_app(record)
+        world.inventory.charge(f"appattempt_{TIMESTAMP}_{number:04d}_000001", Resources(1024 * number, number))
+    view = world.inventory.queue("root.p.a")
     assert view is not None
     assert view.used_q == Resources(1024, 1) and view.user_limit == limit
     assert [(p.name, p.max_capacity.memory_mb, p.used_q) for p in view.parents] == [
@@ -380,9 +384,9 @@ def test_queues_with_what_the_quota_leaves() -> None:
     world = coordinator({**ALL_Q, "quota": [share, {"policy": "absolute"}]}, nodes=1)
     size, used = Resources(4096, 8), Resources(1024, 1)
     leaf = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", {"ann": used}, Resources(2560, 8), 3)
-    world.yarn_queues([YarnQueue("root", False, "RUNNING", Resources(), used, frozenset(), ""), leaf])
-    world.yarn_app(AppRecord(APP, "root.a", "ann", "SPARK", "job", (), 0, 0.0))
-    world.charge(ATTEMPT, Resources(1024, 1))
+    world.inventory.update_queues([YarnQueue("root", False, "RUNNING", Resources(), used, frozenset(), ""), leaf])
+    world.inventory.update_app(AppRecord(APP, "root.a", "ann", "SPARK", "job", (), 0, 0.0))
+    world.inventory.charge(ATTEMPT, Resources(1024, 1))
     (listed,) = all_queues(world, YarnPages(""))
     assert (listed.left_q, listed.priority) == (Resources(2048, 6), 3)
     queue = one_queue(world, "a", YarnPages(""))
@@ -399,21 +403,21 @@ def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sidecar_reports, "MAX_UNLISTED", 2)
     world = coordinator(nodes=1)
     for number in (7, 8):
-        assert world.takes_report(node_id(number))
-        world.report(node_id(number), report(number), 1.0)
-    assert not world.takes_report(node_id(9)), "forged, or many"
-    assert world.takes_report(node_id(1)) and world.takes_report(node_id(7))
+        assert world.reports.takes_report(node_id(number))
+        world.reports.report(node_id(number), report(number), 1.0)
+    assert not world.reports.takes_report(node_id(9)), "forged, or many"
+    assert world.reports.takes_report(node_id(1)) and world.reports.takes_report(node_id(7))
     world.yarn_nodes([yarn_node(n) for n in (1, 7)], 2.0)
-    assert world.takes_report(node_id(9)), "one of them is listed now"
+    assert world.reports.takes_report(node_id(9)), "one of them is listed now"
 
 
 def test_nodes_and_attempts_may_come_and_go_in_the_breaks_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds, "BREAK_EVERY", 1)
     am = holding(2)
     world, breaks = am.world, 0
-    for _ in world.round_in_parts(100.0):  # all reports are stale
+    for _ in world.rounds.in_parts(100.0):  # all reports are stale
         breaks += 1
-        world.report(node_id(50 + breaks), report(50 + breaks), 100.0)
+        world.reports.report(node_id(50 + breaks), report(50 + breaks), 100.0)
         world.attempt(f"appattempt_{TIMESTAMP}_0001_{breaks + 1:06d}")
         world.yarn_nodes([yarn_node(1)], 100.0)
     assert breaks >= 3 and not world.nodes[node_id(1)].view.usable
@@ -428,20 +432,20 @@ reported = st.fixed_dictionaries({"queue_length": st.integers(0, 3), "draining":
 def test_what_a_round_leaves_out_would_not_have_changed(story: list[dict[str, Any] | str | float]) -> None:
     world, now_s = coordinator(nodes=1), 0.0
     node = world.nodes[node_id(1)]
-    world.report(node.id, report(1), now_s)
+    world.reports.report(node.id, report(1), now_s)
     for step in story:
         match step:
             case dict():
-                world.report(node.id, report(1, **step), now_s)
+                world.reports.report(node.id, report(1, **step), now_s)
             case float():
                 now_s += step
             case "unusable":
-                world.node_changed(node.id, False)
+                world.inventory.node_changed(node.id, False)
             case "limit":
                 node.limit_to(Resources(1024, 1))
             case str():
                 world.yarn_nodes([replace(yarn_node(1), rack=step)], now_s)
-        world.round(now_s)
+        world.rounds.all_parts(now_s)
         seen = node.view, node.bare
         world.inventory.refresh(node, now_s)
         assert (node.view, node.bare) == seen
@@ -451,11 +455,11 @@ def test_capacities_hold_on_until_the_nodes_of_a_new_resourcemanager_have_regist
     world = coordinator(nodes=1)
     size, limit, used = Resources(8192, 8), Resources(4096, 4), Resources(512, 1)
     before = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", user_limit=limit, capacity=size)
-    world.yarn_queues([before])
+    world.inventory.update_queues([before])
     none = replace(before, max_capacity=Resources(), capacity=Resources(), user_limit=None, used=Resources())
-    world.yarn_queues([none, replace(none, path="root.new")])
+    world.inventory.update_queues([none, replace(none, path="root.new")])
     assert world.inventory.queues["root.a"] == replace(before, used=Resources())
     assert world.inventory.queues["root.new"].max_capacity == Resources()
     assert world.inventory.lacks_capacity and world.inventory.shares.known
-    world.yarn_queues([replace(before, max_capacity=limit)])
+    world.inventory.update_queues([replace(before, max_capacity=limit)])
     assert world.inventory.queues["root.a"].max_capacity == limit and not world.inventory.lacks_capacity

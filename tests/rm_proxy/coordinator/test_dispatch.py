@@ -43,7 +43,7 @@ class Master(Am):
         super().__init__(world)
         app_id = f"application_{TIMESTAMP}_{number:04d}"
         base = {"queue": "default", "user": "u", "name": "job", "tags": (), "priority": 0, "submitted_s": number * 1.0}
-        world.yarn_app(AppRecord(id=app_id, type=app_type, **(base | app)))
+        world.inventory.update_app(AppRecord(id=app_id, type=app_type, **(base | app)))
         self.attempt = world.attempt(f"appattempt_{TIMESTAMP}_{number:04d}_000001")
 
     def beats(self, now_s: float, *rows: Any, **more: Any) -> int:
@@ -70,7 +70,7 @@ def busy(world: Coordinator, containers: int, now_s: float, number: int = 1) -> 
         for n in range(containers)
     ]
     used = {"used_q_mb": 1024 * containers, "used_q_vcores": containers}
-    world.report(node_id(number), report(number, containers=runs, **used), now_s)
+    world.reports.report(node_id(number), report(number, containers=runs, **used), now_s)
 
 
 def two(policies: dict[str, Any] | None = None) -> tuple[Coordinator, Master, Master]:
@@ -154,10 +154,10 @@ def test_attained_service_counts_what_ran_runs_and_was_killed_and_survives_a_res
     am.asks(row("*", 4))
     am.gets(*(container(n + 1, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values())))
     live = am.attempt.live
-    am.world.report(node_id(1), report(1, events=[event(n, EventKind.STARTED, seq=n) for n in (1, 2, 3)]), 10.0)
+    am.world.reports.report(node_id(1), report(1, events=[event(n, EventKind.STARTED, seq=n) for n in (1, 2, 3)]), 10.0)
     assert live.attained_s(14.0) == 12.0
     ends = [event(1, EventKind.ENDED, seq=4, ran_s=5.0), event(2, EventKind.KILLED, seq=5, ran_s=3.0)]
-    am.world.report(node_id(1), report(1, events=ends), 15.0)
+    am.world.reports.report(node_id(1), report(1, events=ends), 15.0)
     assert live.attained_s(16.0) == 5 + 3 + 6
     am.asks()
     am.gets(completed=[ended(1)])
@@ -224,7 +224,7 @@ def shared_by(world: Coordinator, apps: list[int], now_s: float, number: int = 1
         for n, app in enumerate(apps)
     ]
     used = {"used_q_mb": 512 * len(apps), "used_q_vcores": len(apps), "slots": 9}
-    return world.report(node_id(number), report(number, containers=runs, **(used | more)), now_s)
+    return world.reports.report(node_id(number), report(number, containers=runs, **(used | more)), now_s)
 
 
 def test_a_small_application_takes_one_place_beyond_the_cores_where_a_wide_one_runs() -> None:
@@ -234,7 +234,7 @@ def test_a_small_application_takes_one_place_beyond_the_cores_where_a_wide_one_r
         for number in (1, 2):
             shared_by(world, [2] * 8, at_s, number)
         wide.beats(1.0, row("*", 100))
-        world.round(1.0)
+        world.rounds.all_parts(1.0)
     assert wide.beats(2.0) == 0, "it is as wide as itself"
     assert small.beats(2.5, row("*", 3)) == 0, "30 s of work are level 1"
     assert other.beats(2.6, row("*", 2)) == 2, "one on each node"
@@ -248,7 +248,7 @@ def test_a_wide_application_pays_one_container_in_as_many_as_a_node_has_cores() 
         for number in range(1, 5):
             shared_by(world, [2] * 5 + [5] * 3, at_s, number)
         wide.beats(1.0, row("*", 400))
-        world.round(1.0)
+        world.rounds.all_parts(1.0)
     assert small.beats(2.0, row("*", 5)) == 2, "20 of its containers run: of these 2 may be shrunk"
     assert other.beats(2.1, row("*", 5)) == 0
     for number in range(1, 5):
@@ -263,7 +263,7 @@ def test_no_application_takes_a_place_beyond_the_cores_of_a_node_where_it_runs()
         shared_by(world, [2] * 7 + [4], at_s, 1)
         shared_by(world, [2] * 8, at_s, 2)
         wide.beats(1.0, row("*", 100))
-        world.round(1.0)
+        world.rounds.all_parts(1.0)
     assert small.beats(2.0, row("*", 2)) == 1, "one on the other node"
     assert [world.nodes[node_id(n)].view.containers for n in (1, 2)] == [8, 9]
 
@@ -277,7 +277,7 @@ def test_sidecars_know_what_jobs_attained_over_all_nodes_and_which_are_spared() 
             live = HeldContainer(f"{job} {n}", proto, node_id(1), Kind.QUEUEABLE, 10, Resources(512, 1), 10.0, 0.0)
             live.start(0.0)
             job.attempt.live.add(live)
-    world.round(10.0)
+    world.rounds.all_parts(10.0)
     targets = shared_by(world, [2, 3], 10.0).targets
     assert targets is not None and targets.job_attained_s == {wide.attempt.app_id: 50.0, small.attempt.app_id: 10.0}
     assert targets.spared == []
@@ -286,7 +286,7 @@ def test_sidecars_know_what_jobs_attained_over_all_nodes_and_which_are_spared() 
     for number, apps in ((1, [2] * 7 + [3]), (2, [3] * 8)):
         shared_by(world, apps, 10.2, number)
     wide.beats(10.3, row("*", 400))
-    world.round(11.0)
+    world.rounds.all_parts(11.0)
     shared_by(world, [2] * 7 + [3], 11.0)
     assert Master(world, 4).beats(11.1, row("*", 1)) == 1
     after = shared_by(world, [2] * 7 + [3, 4], 11.2).targets
@@ -295,7 +295,7 @@ def test_sidecars_know_what_jobs_attained_over_all_nodes_and_which_are_spared() 
 
 def test_sidecars_hear_nothing_of_jobs_where_these_do_not_count() -> None:
     world = coordinator({**LATE, "preempt": {"policy": "las", "settings": {"extra": 1}}}, nodes=1)
-    world.round(1.0)
+    world.rounds.all_parts(1.0)
     targets = shared_by(world, [2, 3], 1.1).targets
     assert targets is not None and (targets.job_attained_s, targets.spared) == ({}, [])
 
@@ -314,8 +314,8 @@ QUEUES = [queue("root", 10, leaf=False), queue("root.default", 6, 0.5), queue("r
 def crowded(queues: list[YarnQueue]) -> tuple[Coordinator, Master, Master, Master]:
     """Return a node of 8 cores that is full of Alice's containers; she, Bob and Carol (in `prod`) wait for more."""
     world = coordinator(LATE, nodes=1)
-    world.yarn_queues(queues)
-    world.charge(Master(world, 2, user="alice").attempt.id, Resources(8192, 8))
+    world.inventory.update_queues(queues)
+    world.inventory.charge(Master(world, 2, user="alice").attempt.id, Resources(8192, 8))
     busy(world, 8, 1.1)
     small = Master(world, 3, user="alice")
     bob, carol = Master(world, 4, user="bob"), Master(world, 5, user="carol", queue="prod")
@@ -348,7 +348,7 @@ def test_users_share_nothing_where_the_resource_manager_gives_them_none() -> Non
 def test_shares_survive_a_restart_of_the_proxy() -> None:
     """What attempts hold is restored; what waits is asked for again."""
     before = coordinator(LATE, nodes=1)
-    before.yarn_queues(QUEUES)
+    before.inventory.update_queues(QUEUES)
     alice = Master(before, 2, user="alice")
     alice.attempt.on_registered(b"", 0.0)
     alice.beats(1.0, row("*", 8))
@@ -356,7 +356,7 @@ def test_shares_survive_a_restart_of_the_proxy() -> None:
     kept = Snapshot()
     kept.take(alice.attempt.whole_note() or {})
     world = coordinator(LATE, nodes=1)
-    world.yarn_queues(QUEUES)
+    world.inventory.update_queues(QUEUES)
     busy(world, 8, 1.0)
     world.takeover.restore(alice.attempt.id, kept)
     small, bob = Master(world, 3, user="alice"), Master(world, 4, user="bob")

@@ -322,10 +322,10 @@ def test_bypass_strands_nothing(alone: bool) -> None:
     world = coordinator()
     am = holding(world)
     if alone:
-        world.budget.note(FaultKind.INTERNAL, APP, 1.0)
-        world.round(1.0)
+        world.modes.budget.note(FaultKind.INTERNAL, APP, 1.0)
+        world.rounds.all_parts(1.0)
     else:
-        world.bypass("on", 1.0)
+        world.modes.bypass("on", 1.0)
     turned = [e.turned for e in world.take_effects() if isinstance(e, BudgetTurned)]
     assert [t.phase for t in turned] == [Phase.BYPASS]
     am.gets()
@@ -339,7 +339,7 @@ def test_bypass_strands_nothing(alone: bool) -> None:
         (2, -102),
     }, "ends are translated as before"
     assert not any(isinstance(e, DropHeld) for e in am.effects), "what is held at nodes goes on"
-    world.bypass("off", 3.0)
+    world.modes.bypass("off", 3.0)
     am.asks()
     assert len(granted_rows(am.sent.ask)) == 5 and guaranteed(am.asks()) == 0
 
@@ -349,7 +349,7 @@ def test_a_grant_that_comes_late_in_bypass_is_not_lost() -> None:
     am = Am(world)
     am.asks(row("*", 1))
     (asked,) = granted_rows(am.sent.ask).values()
-    world.bypass("on", 1.0)
+    world.modes.bypass("on", 1.0)
     seen = am.gets(container(1, 1, asked))
     assert [c.id.id & 0xFFFFFF for c in seen.allocated_containers] == [1]
     assert guaranteed(am.asks()) == 0
@@ -361,7 +361,7 @@ def test_only_refusals_of_what_was_rewritten_count() -> None:
     am.asks(row("*", 1))
     am.attempt.exchange.on_refused("org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException")
     assert [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
-    world.bypass("on", 1.0)
+    world.modes.bypass("on", 1.0)
     am.asks()
     am.gets()
     am.asks()
@@ -375,10 +375,10 @@ def test_only_refusals_of_what_was_rewritten_count() -> None:
 def test_an_opportunistic_ask_that_waits_in_bypass_is_placed_behind_it() -> None:
     world = coordinator()
     am = Am(world)
-    world.bypass("on", 0.0)
+    world.modes.bypass("on", 0.0)
     assert shown(am.asks(row("*", 2, opportunistic=True))) == [("*", 2, "Q", -1)] and not granted_rows(am.sent.ask)
     am.gets()
-    world.bypass("off", 1.0)
+    world.modes.bypass("off", 1.0)
     am.asks()
     assert len(granted_rows(am.sent.ask)) == 2
     assert ("*", 0, "Q", -1) in shown(am.sent.ask), "what it went out as is taken back"
@@ -388,7 +388,7 @@ def test_an_opportunistic_ask_that_waits_in_bypass_is_placed_behind_it() -> None
 def test_two_thousand_million_containers_cost_no_more_than_one(opportunistic: bool) -> None:
     world = coordinator()
     am = Am(world)
-    world.bypass("on", 0.0)
+    world.modes.bypass("on", 0.0)
     many = 2**31 - 1
     am.asks(row("*", many, opportunistic=opportunistic))
     am.gets()
@@ -396,10 +396,10 @@ def test_two_thousand_million_containers_cost_no_more_than_one(opportunistic: bo
     am.gets()
     am.asks(row("*", many, opportunistic=opportunistic))
     am.gets()
-    world.bypass("off", 1.0)
+    world.modes.bypass("off", 1.0)
     am.asks()
     am.gets()
-    world.bypass("on", 2.0)
+    world.modes.bypass("on", 2.0)
     am.asks()
     am.gets()
     (entry,) = am.attempt.entries
@@ -415,7 +415,7 @@ def test_after_a_fault_of_our_own_the_master_registers_and_asks_anew() -> None:
     am.gets(*(container(n, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values(), 1)))
     am.asks(row("*", 3))
     last = am.response_id
-    world.budget.note(FaultKind.INTERNAL, APP, 1.0)
+    world.modes.budget.note(FaultKind.INTERNAL, APP, 1.0)
     assert world.broken(ATTEMPT, 1.0)
     assert [e.turned.phase for e in world.take_effects() if isinstance(e, BudgetTurned)] == [Phase.BYPASS], "at once"
     renewed = world.attempt(ATTEMPT)
@@ -430,6 +430,6 @@ def test_after_a_fault_of_our_own_the_master_registers_and_asks_anew() -> None:
 def test_without_a_registration_an_attempt_stays_as_it_is() -> None:
     world = coordinator()
     am = Am(world)
-    world.budget.note(FaultKind.INTERNAL, APP, 1.0)
+    world.modes.budget.note(FaultKind.INTERNAL, APP, 1.0)
     assert not world.broken(ATTEMPT, 1.0) and world.attempt(ATTEMPT) is am.attempt
     assert not world.broken("appattempt_1_0009_000001", 1.0)

@@ -21,7 +21,7 @@ def there(number: int, state: ContainerState, **fields: Any) -> ContainerReport:
 
 
 def tells(am: Am, now_s: float, *containers: ContainerReport, **fields: Any) -> Ack:
-    return am.world.report(node_id(1), report(1, containers=list(containers), **fields), now_s)
+    return am.world.reports.report(node_id(1), report(1, containers=list(containers), **fields), now_s)
 
 
 def successor() -> Am:
@@ -54,7 +54,9 @@ def test_what_nodes_told_a_standby_counts_from_the_registration_on() -> None:
     world.stand_by()
     events = [event(3, EventKind.KILLED, seq=1), event(4, EventKind.LOST, seq=2)]
     for _ in range(2):
-        ack = world.observe(node_id(1), report(1, containers=[there(1, ContainerState.RUNNING)], events=events), 1.0)
+        ack = world.reports.observe(
+            node_id(1), report(1, containers=[there(1, ContainerState.RUNNING)], events=events), 1.0
+        )
         assert (ack.active, ack.events_to) == (False, -1)
     world.serve()
     am = Am(world)
@@ -72,7 +74,7 @@ def test_what_nodes_told_a_standby_counts_from_the_registration_on() -> None:
 def test_an_event_waits_for_an_attempt_that_has_not_come_yet() -> None:
     world = coordinator(nodes=1)
     events = [event(1, EventKind.SHED, seq=5)]
-    assert world.report(node_id(1), report(1, events=events), 1.0).events_to == 4
+    assert world.reports.report(node_id(1), report(1, events=events), 1.0).events_to == 4
     am = Am(world)
     assert tells(am, 1.5, events=events).events_to == 4
     am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 2.0)
@@ -104,7 +106,7 @@ def test_masters_foreign_ones_other_attempts_and_what_is_over_are_not_taken_over
 def test_an_application_that_yarn_knows_no_longer_holds_nothing() -> None:
     am = successor()
     tells(am, 2.0, there(1, ContainerState.STARTING), there(2, ContainerState.RUNNING))
-    am.world.unknown_app(APP)
+    am.world.inventory.unknown_app(APP)
     drops = [effect.container_id for effect in am.world.take_effects() if isinstance(effect, DropHeld)]
     assert drops == [cid(1)]
     assert am.attempt.finished and len(am.attempt.live) == 0
@@ -115,7 +117,7 @@ def test_a_standby_forgets_its_attempts_and_drops_nothing() -> None:
     world = am.world
     tells(am, 2.0, there(1, ContainerState.WAITING), there(2, ContainerState.RUNNING))
     world.stand_by()
-    world.round(3.0)
+    world.rounds.all_parts(3.0)
     assert not [effect for effect in world.take_effects() if isinstance(effect, DropHeld)]
     assert not world.attempts
     assert world.attempt(ATTEMPT) is not am.attempt

@@ -26,14 +26,14 @@ def runs(world: Coordinator, number: int, *, recorded: bool, finishes: bool = Tr
     app_id, now_s = f"application_{TIMESTAMP}_{number:04}", float(number)
     record = AppRecord(app_id, "MAPREDUCE", "default", "u", f"job {number}", (), 0, now_s)
     if recorded:
-        world.yarn_app(record)
+        world.inventory.update_app(record)
     attempt = world.attempt(f"appattempt_{TIMESTAMP}_{number:04}_000001")
     attempt.on_registered(y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString(), now_s)
     attempt.exchange.on_allocate(y.AllocateRequestProto(ask=[row("*", 2)]).SerializeToString(), now_s)
     attempt.exchange.on_answer(y.AllocateResponseProto(response_id=1).SerializeToString(), now_s)
     if finishes:
         attempt.on_finished()
-    world.round(now_s)
+    world.rounds.all_parts(now_s)
     world.take_effects()
     list(world.takeover.notes())
     return app_id
@@ -51,7 +51,7 @@ def test_memory_does_not_grow_with_applications_that_are_over(recorded: bool) ->
     gc.collect()
     grown = Counter(type(one).__name__ for one in gc.get_objects()) - before
     assert len(world.attempts) == len(world.attempts.by_app) == LIMIT
-    assert len(world.records) <= LIMIT + 1
+    assert len(world.inventory.records) <= LIMIT + 1
     kinds = {kind: count for kind, count in grown.items() if count >= 5 * LIMIT}
     assert not kinds, f"for {15 * LIMIT} applications"
 

@@ -64,11 +64,11 @@ class Stage:
     def reports(self, seconds: float = 1.0, **more: Any) -> list[Shed]:
         """Let time pass, and both nodes report; returns what node 1 is to shed."""
         self.now_s = self.am.now_s = self.now_s + seconds
-        self.world.report(node_id(2), report(2, vcores=self.idle_cores), self.now_s)
-        return self.world.report(node_id(1), busy(1, *self.waiting, **more), self.now_s).shed
+        self.world.reports.report(node_id(2), report(2, vcores=self.idle_cores), self.now_s)
+        return self.world.reports.report(node_id(1), busy(1, *self.waiting, **more), self.now_s).shed
 
     def round(self) -> list[Effect]:
-        self.world.round(self.now_s)
+        self.world.rounds.all_parts(self.now_s)
         self.effects = self.world.take_effects()
         return self.effects
 
@@ -313,16 +313,16 @@ def test_nothing_is_remembered_of_moves_that_are_over() -> None:
     stage = stolen()
     stage.world.mover.shed("gone:1", Shed(container_id=cid(50), cause="quota"))
     stage.reports(60.0)
-    stage.world.yarn_app(stage.world.records[APP])
+    stage.world.inventory.update_app(stage.world.inventory.records[APP])
     stage.am.attempt.on_finished()
     stage.waiting = []
     stage.reports()
     stage.round()
     assert not stage.world.mover.moves and not stage.world.mover._sheds
     assert not any(node.own for node in stage.world.nodes.values())
-    assert stage.world.move_target(cid(1)) == ""
+    assert stage.world.mover.move_target(cid(1)) == ""
     ask = Ask(AppView(APP), 20, Resources(1024, 1), steer=node_id(2))
-    assert stage.world.place(ask, frozenset(), cid(1)).node is not None
+    assert stage.world.placer.place(ask, frozenset(), cid(1)).node is not None
 
 
 @given(
@@ -355,9 +355,10 @@ def test_bounds_hold_whatever_the_cluster_looks_like(
             full = {"used_q_mb": 8192} if queue else {"containers": [], "used_q_mb": 0, "used_q_vcores": 0}
             fields = {"vcores": vcores, "remaining_s": 100.0 if queue else 0.0, **full}
             orders += [
-                s.container_id for s in world.report(node_id(at), busy(at, *queue, **fields), float(second)).shed
+                s.container_id
+                for s in world.reports.report(node_id(at), busy(at, *queue, **fields), float(second)).shed
             ]
-        world.round(float(second))
+        world.rounds.all_parts(float(second))
         decisions = records(world.take_effects())
         assert len(decisions) <= per_round * len(chosen)
         moves = world.mover.moves.values()

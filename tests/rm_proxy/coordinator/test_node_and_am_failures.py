@@ -49,7 +49,7 @@ def holding(app_type: str = "TEZ", nodes: int = 1) -> tuple[Coordinator, Am]:
 
 
 def says(world: Coordinator, *events: ContainerEvent, now_s: float = 0.0, **fields: Any) -> None:
-    world.report(node_id(1), report(1, events=list(events), **fields), now_s)
+    world.reports.report(node_id(1), report(1, events=list(events), **fields), now_s)
 
 
 def drops(effects: list[Effect]) -> list[tuple[str, str]]:
@@ -61,7 +61,7 @@ def ends(answer: y.AllocateResponseProto) -> list[tuple[str, int]]:
 
 
 def charged(world: Coordinator) -> Resources:
-    queue = world.queue("root.default")
+    queue = world.inventory.queue("root.default")
     assert queue is not None
     return queue.used_q
 
@@ -72,7 +72,7 @@ def passing(world: Coordinator, until_s: float, **fields: Any) -> list[tuple[str
     for second in range(1, int(until_s) + 1):
         if fields:
             says(world, now_s=float(second), **fields)
-        world.round(float(second))
+        world.rounds.all_parts(float(second))
         found += drops(world.take_effects())
     return found
 
@@ -163,7 +163,7 @@ def test_a_short_restart_of_the_nodemanager_takes_nothing_away() -> None:
 
 def test_a_silent_sidecar_is_waited_for_until_it_has_given_up_itself() -> None:
     world, am = holding()
-    hold_s = world.hold_limit_s(world.app(APP))  # type: ignore[arg-type]
+    hold_s = world.inventory.hold_limit_s(world.apps.app(APP))  # type: ignore[arg-type]
     assert passing(world, hold_s + AWAY_S) == []
     (found,) = passing(world, hold_s + AWAY_S + 2)
     assert found[0] == cid(1)
@@ -187,13 +187,13 @@ def test_a_silent_sidecar_is_waited_for_until_it_has_given_up_itself() -> None:
 def test_sidecars_hear_which_nodes_yarn_empties(state: str, state_sent: str) -> None:
     world = coordinator(nodes=1)
     world.yarn_nodes([yarn_node(1, state=state)], 0.0)
-    assert world.report(node_id(1), report(1), 0.0).drain == state_sent
-    world.node_changed(node_id(1), usable=False)
-    assert world.report(node_id(1), report(1), 0.0).drain == "YARN: the ResourceManager reported it as unusable"
+    assert world.reports.report(node_id(1), report(1), 0.0).drain == state_sent
+    world.inventory.node_changed(node_id(1), usable=False)
+    assert world.reports.report(node_id(1), report(1), 0.0).drain == "YARN: the ResourceManager reported it as unusable"
     world.yarn_nodes([yarn_node(1, state=state)], 1.0)
-    assert world.report(node_id(1), report(1), 1.0).drain == state_sent
+    assert world.reports.report(node_id(1), report(1), 1.0).drain == state_sent
     world.yarn_nodes([], 2.0)
-    assert world.report(node_id(1), report(1), 2.0).drain is None
+    assert world.reports.report(node_id(1), report(1), 2.0).drain is None
 
 
 def test_exit_codes_of_a_nodemanager_that_ends() -> None:

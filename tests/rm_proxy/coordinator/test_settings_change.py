@@ -63,7 +63,7 @@ def holding(most: int, world: Coordinator | None = None) -> Am:
 
 
 def shed(world: Coordinator, now_s: float = 1.0) -> list[str]:
-    ack = world.report(node_id(1), report(1), now_s)
+    ack = world.reports.report(node_id(1), report(1), now_s)
     assert all(s.cause == "quota" for s in ack.shed)
     return [s.container_id for s in ack.shed]
 
@@ -253,7 +253,7 @@ def test_what_comes_to_its_node_after_the_change_is_shed_too() -> None:
     use(am.world, quota(2), 1.0)
     assert shed(am.world) == []
     am.attempt.containers.on_event(event(3, EventKind.HELD), 2.0)
-    am.world.round(2.0)
+    am.world.rounds.all_parts(2.0)
     assert shed(am.world, 2.0) == [cid(3)]
 
 
@@ -261,9 +261,9 @@ def test_one_that_waits_still_is_shed_again_and_not_for_ever() -> None:
     am = holding(2)
     use(am.world, quota(1), 1.0)
     assert shed(am.world) == [cid(2)]
-    am.world.round(1.0 + RETRY_S)
+    am.world.rounds.all_parts(1.0 + RETRY_S)
     assert shed(am.world) == [cid(2)]
-    am.world.round(1.0 + WATCH_S)
+    am.world.rounds.all_parts(1.0 + WATCH_S)
     assert shed(am.world) == []
 
 
@@ -291,7 +291,7 @@ def test_a_failing_quota_sheds_nothing_and_is_told(monkeypatch: pytest.MonkeyPat
 def test_shed_ones_are_named_with_the_figures() -> None:
     am = holding(2)
     use(am.world, quota(0))
-    (first, second) = am.world.report(node_id(1), report(1), 1.0).shed
+    (first, second) = am.world.reports.report(node_id(1), report(1), 1.0).shed
     assert first == Shed(
         container_id=cid(2), cause="quota", reason=f"absolute: {APP} has 1 queueable containers, its quota is 0"
     )

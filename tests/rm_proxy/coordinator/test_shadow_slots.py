@@ -53,15 +53,15 @@ def compared(base: dict[str, Any], other: dict[str, Any]) -> set[tuple[str, str,
         since_s=1.0,
         expected_s=100.0,
     )
-    am.world.report(node_id(1), report(1, containers=[running], **full), 0.0)
-    am.world.round(0.0)
+    am.world.reports.report(node_id(1), report(1, containers=[running], **full), 0.0)
+    am.world.rounds.all_parts(0.0)
     am.asks(row("*", 40), row("*", 2, 21))
     am.gets()
     am.now_s = 2.0
-    am.world.round(2.0)
+    am.world.rounds.all_parts(2.0)
     am.asks(row("*", 40), row("*", 2, 21))
     am.gets(limit=capability(4096, 4))
-    am.world.round(3.0)
+    am.world.rounds.all_parts(3.0)
     return {(slot, chosen, its) for _, slot, chosen, its in decided(am.world.take_effects())}
 
 
@@ -233,7 +233,7 @@ def test_nothing_depends_on_alternatives_in_any_slot() -> None:
 def test_promotions_that_alternatives_alone_would_ask_for() -> None:
     promotes = {"alternatives": {"other": {"promote": {"policy": "on_start"}}}, "shadow": ["other"]}
     site = Site(policies={**ALL_Q, "estimate": {"default_s": 60}, **promotes})
-    site.world.round(site.now_s)
+    site.world.rounds.all_parts(site.now_s)
     assert decided(site.world.take_effects()) == [("other", "promote", "Q", "G")]
     assert site.send() == []
 
@@ -247,7 +247,7 @@ def test_a_fault_of_the_order_in_force_is_reported_while_orders_are_compared() -
     own["dispatch"] = Bound("dispatch", "bad", "x", own["dispatch"].cfg, fails)
     am.world.policies._enter(am.world.policies.hours)
     am.world.take_effects()
-    am.world.round(1.0)
+    am.world.rounds.all_parts(1.0)
     assert [effect for effect in am.world.take_effects() if isinstance(effect, Faulted) and "bad" in effect.fault]
 
 
@@ -266,14 +266,14 @@ def test_what_sidecars_count_is_added_up() -> None:
     world = coordinator({**ALL_Q, "order": {"policy": "fifo"}, **AT_NODES}, nodes=2)
 
     def reported(number: int, compared: list[Comparison]) -> None:
-        world.report(node_id(number), report(number, compared=compared), 1.0)
+        world.reports.report(node_id(number), report(number, compared=compared), 1.0)
 
     reported(1, counts(3, 1))
     reported(2, counts(0, 0))
     reported(2, counts(4, 4, faults=2, fault="order other failed"))
     reported(2, counts(4, 4, faults=2, fault="order other failed"))
     world.take_effects()
-    world.round(2.0)
+    world.rounds.all_parts(2.0)
     tally = world.shadow.tallies["other", "order"]
     assert (tally.decisions, tally.differ, tally.faults) == (7, 5, 2)
     assert (tally.policy, tally.active) == ("sjf", "fifo")
@@ -288,7 +288,7 @@ def test_what_sidecars_count_is_added_up() -> None:
         ShadowFaulted("other", "order", "order other failed", 2)
     ]
     reported(1, counts(3, 0, since_s=9.0))
-    world.round(3.0)
+    world.rounds.all_parts(3.0)
     assert (tally.decisions, tally.differ) == (10, 5), "its sidecar began to count anew"
 
 
@@ -297,8 +297,8 @@ def test_counts_of_alternatives_that_are_not_in_shadow_here_are_ignored() -> Non
     odd = [*counts(4, 4), Comparison(alternative="x", slot="order", decisions=1)]
     odd.append(Comparison(alternative="other", slot="of a later version", decisions=1))
     for compared in ([], odd):
-        world.report(node_id(1), report(1, compared=compared), 1.0)
-    world.round(1.0)
+        world.reports.report(node_id(1), report(1, compared=compared), 1.0)
+    world.rounds.all_parts(1.0)
     assert not world.shadow.tallies, "the alternative orders by the policy in force"
     assert not world.shadow.nodes.take()
 

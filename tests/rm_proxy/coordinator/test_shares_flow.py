@@ -75,7 +75,7 @@ class Cluster:
 
     def __init__(self, queues: Sequence[YarnQueue]) -> None:
         self.world: Coordinator = coordinator(LATE, nodes=NODES)
-        self.world.yarn_queues(queues)
+        self.world.inventory.update_queues(queues)
         self.jobs: list[Job] = []
         self.running: dict[str, Running] = {}
         self.now_s, self._serial, self._seq = 0.0, 0, 1
@@ -98,7 +98,7 @@ class Cluster:
                 if job.beats_s <= self.now_s:
                     job.beats_s += 1.0
                     self._beat(job)
-            self.world.round(self.now_s)
+            self.world.rounds.all_parts(self.now_s)
             self.held.append(Counter(one.job.user for one in self.running.values()))
 
     def _end(self) -> None:
@@ -122,7 +122,9 @@ class Cluster:
             g = sum(one.guaranteed for one in here)
             used = {"used_q_mb": 1024 * (len(here) - g), "used_q_vcores": len(here) - g}
             used |= {"used_g_mb": 1024 * g, "used_g_vcores": g}
-            self.world.report(node_id(number), report(number, containers=shown, events=events, **used), self.now_s)
+            self.world.reports.report(
+                node_id(number), report(number, containers=shown, events=events, **used), self.now_s
+            )
 
     def _shown(self, one: Running) -> ContainerReport:
         app = f"application_{TIMESTAMP}_{one.job.number:04d}"

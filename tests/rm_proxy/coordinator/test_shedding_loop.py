@@ -73,7 +73,7 @@ class Cluster:
             self._end()
             for number in self.machines:
                 self._report(number)
-            self.coordinator.round(self.now_s)
+            self.coordinator.rounds.all_parts(self.now_s)
             for number in self.machines:
                 self._tell(number, Tick(self.now_s))
         return self.done_s
@@ -82,7 +82,7 @@ class Cluster:
         wanted, self.wanted = self.wanted, []
         for task, sheds in wanted:
             ask = Ask(AppView(APP), 20, Resources(1024, 1), expected_s=EXPECTED_S)
-            placed = self.coordinator.place(ask, frozenset())
+            placed = self.coordinator.placer.place(ask, frozenset())
             assert placed.node is not None
             number = next(n for n in self.machines if node_id(n) == placed.node)
             name = f"{task}.{sheds}"
@@ -93,7 +93,9 @@ class Cluster:
     def _report(self, number: int) -> None:
         self.seq += 1
         base = Report(node_id=node_id(number), boot="b", seq=self.seq, sidecar_url="http://n", memory_mb=1, vcores=1)
-        ack = self.coordinator.report(node_id(number), fill_report(base, self.machines[number], self.now_s), self.now_s)
+        ack = self.coordinator.reports.report(
+            node_id(number), fill_report(base, self.machines[number], self.now_s), self.now_s
+        )
         self._tell(number, Targeted(ack.targets, (), (), self.now_s))
 
     def _end(self) -> None:

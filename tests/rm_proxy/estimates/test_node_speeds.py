@@ -118,8 +118,8 @@ def learnt(**settings: object) -> Am:
         took_s = 30.0 if node == 1 else 10.0
         ends = [event(n, EventKind.ENDED, seq=seq, ran_s=took_s) for seq, n in enumerate(own, 1)]
         assert ends
-        am.world.report(node_id(node), report(node, events=ends), 31.0)
-    am.world.round(32.0)
+        am.world.reports.report(node_id(node), report(node, events=ends), 31.0)
+    am.world.rounds.all_parts(32.0)
     return am
 
 
@@ -141,9 +141,9 @@ def test_grants_tell_the_nodes_what_tasks_take_there() -> None:
     am = learnt()
     slow_ratio = am.world.nodes[node_id(1)].view.slow_ratio
     assert slow_ratio > 1.2 and am.world.nodes[node_id(2)].view.slow_ratio == 1.0
-    app = am.world.app(APP)
+    app = am.world.apps.app(APP)
     assert app is not None
-    usual_s = am.world.expected(app, 20).mean_s
+    usual_s = am.world.durations.expected(app, 20).mean_s
     am.asks(row("*", 2))
     rows = granted_rows(am.sent.ask).values()
     am.gets(*(container(n, node, r) for n, node, r in zip((21, 22), (1, 2), rows, strict=True)))
@@ -154,29 +154,29 @@ def test_grants_tell_the_nodes_what_tasks_take_there() -> None:
 def test_nodes_are_told_what_tasks_take_that_wait_there() -> None:
     am = learnt()
     slow_ratio = am.world.nodes[node_id(1)].view.slow_ratio
-    app = am.world.app(APP)
+    app = am.world.apps.app(APP)
     assert app is not None
-    usual_s = am.world.expected(app, 20).mean_s
+    usual_s = am.world.durations.expected(app, 20).mean_s
     for node, news in ((1, [pytest.approx(usual_s * slow_ratio)]), (2, [])):
         here = [waiting(30, usual_s)]
-        targets = am.world.report(node_id(node), report(node, containers=here), 33.0).targets
+        targets = am.world.reports.report(node_id(node), report(node, containers=here), 33.0).targets
         assert targets is not None and [each.expected_s for each in targets.expected] == news
 
 
 def test_a_slow_node_does_not_make_its_tasks_seem_long_elsewhere() -> None:
     am = learnt()
-    app = am.world.app(APP)
+    app = am.world.apps.app(APP)
     assert app is not None
-    before_s = am.world.expected(app, 20).mean_s
+    before_s = am.world.durations.expected(app, 20).mean_s
     am.asks(row("*", 1))
     (asked,) = granted_rows(am.sent.ask).values()
     am.gets(container(21, 1, asked))
     live = am.attempt.live.get(cid(21))
     assert live is not None
     took_s = live.expected_s
-    am.world.report(node_id(1), report(1, boot="c", events=[event(21, EventKind.ENDED, ran_s=took_s)]), 60.0)
-    am.world.round(60.0)
-    assert am.world.expected(app, 20).mean_s == pytest.approx(before_s)
+    am.world.reports.report(node_id(1), report(1, boot="c", events=[event(21, EventKind.ENDED, ran_s=took_s)]), 60.0)
+    am.world.rounds.all_parts(60.0)
+    assert am.world.durations.expected(app, 20).mean_s == pytest.approx(before_s)
 
 
 def test_who_wants_it_takes_all_nodes_for_equal() -> None:

@@ -23,7 +23,7 @@ def test_a_sample_of_two_nodes() -> None:
         at_node(4, SHRUNK),
         at_node(5, WAITING, vcores=3),
     ]
-    world.report(node_id(1), report(1, containers=containers, used_g_mb=2048, used_q_mb=1024), 0.0)
+    world.reports.report(node_id(1), report(1, containers=containers, used_g_mb=2048, used_q_mb=1024), 0.0)
     sample = Sample()
     for node in world.nodes.values():
         sample.add(node)
@@ -40,7 +40,7 @@ def test_spans_of_shrinks_join_over_samples_and_end() -> None:
     world, shrinks = coordinator(nodes=2), Shrinks(limit=3)
 
     def seen(now_s: float, *containers: ContainerReport) -> None:
-        world.report(node_id(1), report(1, containers=list(containers)), now_s)
+        world.reports.report(node_id(1), report(1, containers=list(containers)), now_s)
         for node in world.nodes.values():
             shrinks.add(node)
         shrinks.end_round()

@@ -13,7 +13,7 @@ def test_asks_without_a_place_and_starts_that_nodes_hold() -> None:
     held = ContainerReport(
         container_id=cid(9), app_id=APP, kind="Q", state=ContainerState.WAITING, memory_mb=1024, vcores=1, since_s=4.0
     )
-    world.report(node_id(1), report(1, containers=[held], queue_length=1), 1.0)
+    world.reports.report(node_id(1), report(1, containers=[held], queue_length=1), 1.0)
     found = open_waits(world, 62.0)
     assert sum(count for _, count in found.q) == 20 and {wait_s for wait_s, _ in found.q} == {62.0}
     assert (found.g, found.at_nodes) == ((), ((65.0, 1),)), "the report is 61 s old"

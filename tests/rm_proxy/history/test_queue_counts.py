@@ -16,12 +16,12 @@ def yarn_queue(path: str, leaf: bool, size: Resources) -> YarnQueue:
 def test_a_queue_counts_what_is_wanted_held_and_used_below_it() -> None:
     world = coordinator(nodes=2)
     size = Resources(16384, 16)
-    world.yarn_queues([yarn_queue("root", False, size), yarn_queue("root.default", True, size)])
+    world.inventory.update_queues([yarn_queue("root", False, size), yarn_queue("root.default", True, size)])
     am = Am(world)
     am.asks(row(count=3))
     waiting: dict[str, Any] = {"app_id": APP, "kind": "Q", "state": ContainerState.WAITING}
     waits = [ContainerReport(container_id=cid(n), memory_mb=1024, vcores=1, **waiting) for n in (8, 9)]
-    world.report(node_id(1), report(1, containers=waits, queue_length=2), 0.0)
+    world.reports.report(node_id(1), report(1, containers=waits, queue_length=2), 0.0)
     held: dict[str, int] = {}
     held_by_app(world.nodes.values(), held)
     samples = sample_queues(world, held)

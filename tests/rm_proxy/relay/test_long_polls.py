@@ -347,11 +347,11 @@ def test_places_that_get_free_are_asked_for(wanted: int, at_s: float) -> None:
     """At once if all that it wants has a place then, else as soon as more may have come."""
     story = Story({**LATE, "place": {"policy": "variance"}})
     for number in (1, 2, 3):
-        story.world.report(f"host{number}:8041", report(number, queue_length=1), 0.0)
+        story.world.reports.report(f"host{number}:8041", report(number, queue_length=1), 0.0)
     call = story.waits(row("*", wanted))
     assert not read(call).ask, "all nodes are full"
     story.world.wakeups.waiting[ATTEMPT] = story.attempt
-    story.world.report("host2:8041", report(2, seq=2, memory_mb=4096), 0.1)
+    story.world.reports.report("host2:8041", report(2, seq=2, memory_mb=4096), 0.1)
     assert story.world.wakeups.take() == [ATTEMPT]
     assert story.tick(at_s - 0.02) == ([], [])
     (poll,), _ = story.tick(at_s)
@@ -371,7 +371,7 @@ def test_ends_that_a_node_reports_bring_the_answer_within_a_second() -> None:
     story.down(story.up(asking(2, row("*", 5))), answer(3))
     wakeups = story.world.wakeups
     wakeups.waiting[ATTEMPT] = story.attempt
-    story.world.report("host1:8041", report(1, events=[event(1, EventKind.ENDED, ran_s=1.0)]), 0.1)
+    story.world.reports.report("host1:8041", report(1, events=[event(1, EventKind.ENDED, ran_s=1.0)]), 0.1)
     assert wakeups.take() == [ATTEMPT] and wakeups.take() == []
     at_s, number = 0.1, 3
     while at_s < 1.3:
@@ -396,7 +396,7 @@ def test_a_completion_of_ours_is_told_at_once() -> None:
     assert len(body(got).allocated_containers) == 1
     assert story.down(story.up(asking(2)), answer(3)) == []
     story.world.wakeups.waiting[ATTEMPT] = story.attempt
-    story.world.report("host1:8041", report(1, events=[event(1, EventKind.SHED, reason="full")]), 0.1)
+    story.world.reports.report("host1:8041", report(1, events=[event(1, EventKind.SHED, reason="full")]), 0.1)
     assert story.world.wakeups.take() == [ATTEMPT]
     (poll,), _ = story.tick(0.1)
     assert [c.id for c in read(poll).release] == [1]

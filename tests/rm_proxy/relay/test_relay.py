@@ -88,7 +88,7 @@ def test_not_registered_passes_and_tables_start_over() -> None:
     failure = wire.refuse(call, NOT_REGISTERED, "AM should re-register")
     assert (failure.exception_class, failure.text) == (NOT_REGISTERED, "AM should re-register")
     assert world.attempts[ATTEMPT].entries == []
-    queue = world.queue("root.default")
+    queue = world.inventory.queue("root.default")
     assert queue is not None and queue.used_q.memory_mb == 0
 
 

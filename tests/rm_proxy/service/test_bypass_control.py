@@ -34,7 +34,7 @@ class Whole:
         self.bypass = BypassControl(self.world, self.metrics, self.writer)
 
     def round(self, now_s: float) -> None:
-        self.world.round(now_s)
+        self.world.rounds.all_parts(now_s)
         for effect in self.world.take_effects():
             if isinstance(effect, BudgetTurned):
                 self.bypass.turned(effect.turned)
@@ -98,7 +98,7 @@ def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
 
     async def measured() -> None:
         seen = asyncio.Event()
-        monkeypatch.setattr(whole.world.budget, "measure", lambda *_: seen.set())
+        monkeypatch.setattr(whole.world.modes.budget, "measure", lambda *_: seen.set())
         whole.bypass.start()
         await seen.wait()
         whole.bypass.close()

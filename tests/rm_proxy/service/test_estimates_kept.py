@@ -49,13 +49,13 @@ def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
         process = proxy(tmp_path)
         read(process)
         for seconds in (20.0, 30.0, 40.0):
-            process.coordinator.estimator.observe(JOB, 20, seconds, Estimate())
+            process.coordinator.durations.estimator.observe(JOB, 20, seconds, Estimate())
         close(process)
 
     async def second() -> Expectation:
         process = proxy(tmp_path)
         read(process)
-        known = process.coordinator.expected(NEXT, 20)
+        known = process.coordinator.durations.expected(NEXT, 20)
         close(process)
         return known
 

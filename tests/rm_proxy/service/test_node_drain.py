@@ -28,7 +28,7 @@ def drain(world: Coordinator, node: str, wanted: Draining = ON) -> None:
 def test_the_sidecar_is_told() -> None:
     world = coordinator(nodes=1)
     with sidecar(204, b"") as (url, asked):
-        world.report(node_id(1), report(1, sidecar_url=url), 1.0)
+        world.reports.report(node_id(1), report(1, sidecar_url=url), 1.0)
         drain(world, node_id(1))
     ((path, body),) = asked
     assert path == "/v1/drain"

@@ -99,7 +99,7 @@ def test_a_refusal_is_a_row_and_no_sidecar_is_asked(tmp_path: Path) -> None:
     policies = daemon.world.policies
     daemon.path.write_text("policies: {place: {policy: topk}}")
     with sidecar(200, b"{}") as (url, asked):
-        daemon.world.report(node_id(1), report(1, sidecar_url=url), 1.0)
+        daemon.world.reports.report(node_id(1), report(1, sidecar_url=url), 1.0)
         with pytest.raises(ReloadRefusedError, match="unknown place policy 'topk'"):
             daemon.reload(nodes=True)
     assert daemon.world.policies is policies and asked == []
@@ -113,8 +113,8 @@ def test_sidecars_follow_and_those_that_do_not_are_named(tmp_path: Path) -> None
     fine = ReloadAnswer(file="f", version="7-a", before="6-b", kept=["policies.preempt stays"]).model_dump_json()
     refusal = envelope(422, "settings-refused", "f:1:1: no").body
     with sidecar(200, fine.encode()) as (one, asked), sidecar(422, bytes(refusal)) as (two, _):
-        daemon.world.report(node_id(1), report(1, sidecar_url=one), 1.0)
-        daemon.world.report(node_id(2), report(2, sidecar_url=two), 1.0)
+        daemon.world.reports.report(node_id(1), report(1, sidecar_url=one), 1.0)
+        daemon.world.reports.report(node_id(2), report(2, sidecar_url=two), 1.0)
         nodes = {node.node_id: node for node in daemon.reload(nodes=True, file="quicksilver.yaml").nodes}
     assert [path for path, _ in asked] == ["/v1/policies/reload"]
     assert ReloadRequest.model_validate_json(asked[0][1]) == ReloadRequest(who="ann", file="quicksilver.yaml")
@@ -141,7 +141,7 @@ def test_what_waits_for_a_node_goes_guaranteed_ahead_of_a_window_that_forbids_it
     policies = Policies.load(ALL_Q | {"place": {"policy": "variance"}} | day)
     world = coordinator(nodes=1)
     world.use(policies, 0.0)
-    world.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
+    world.reports.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
     am = Am(world)
     am.asks(row("*", 2))
     (entry,) = am.attempt.entries
@@ -192,7 +192,7 @@ def test_no_decision_is_made_by_a_mixture(steps: list[tuple[bool, int]]) -> None
 
 def test_what_is_wanted_goes_guaranteed_when_the_mode_becomes_bypass() -> None:
     world = coordinator(ALL_Q | {"place": {"policy": "variance"}}, nodes=1)
-    world.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
+    world.reports.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
     am = Am(world)
     am.asks(row("*", 2))
     am.gets(*(container(1, 1, r) for r in granted_rows(am.sent.ask).values()))

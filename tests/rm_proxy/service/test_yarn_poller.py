@@ -132,7 +132,7 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
             seen.append(f"part {number}")
             yield
 
-    world.round_in_parts = in_parts  # type: ignore[method-assign]
+    world.rounds = Mock(in_parts=in_parts)
     settings = ProxySettings()
     poller = YarnPoller(
         world, Mock(), metrics, settings, "http://rm", lambda: seen.append("done"), lambda: seen.append("fault")
@@ -173,7 +173,7 @@ def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) 
     world = coordinator(nodes=1)
     am, writer = Am(world), Mock()
     poller = YarnPoller(world, writer, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
-    record = world.records[APP]
+    record = world.inventory.records[APP]
     ended = replace(record, finished_s=99.0)
     forgotten = replace(record, id=APP.replace("_0001", "_0002"))
     lists = [[record, forgotten], *([[]] * 5)]
@@ -191,7 +191,7 @@ def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) 
         await poller._lookup.close()
 
     loops.run(story())
-    assert world.records[APP].finished_s == 99.0
+    assert world.inventory.records[APP].finished_s == 99.0
     assert writer.application.call_args_list[-1].args[0].finished_s == 99.0
     assert looked_up == {APP: [], forgotten.id: []}, "no more once the end is known, or YARN knows nothing for long"
 
@@ -235,7 +235,7 @@ def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> N
     empty = YarnQueue("root.default", True, "RUNNING", none, none, frozenset(), "")
     answers = [[empty], [replace(empty, max_capacity=size)]]
     poller._yarn.queues = AsyncMock(side_effect=answers)  # type: ignore[method-assign]
-    world.yarn_queues([empty])
+    world.inventory.update_queues([empty])
 
     async def story() -> None:
         for _ in range(4):

@@ -135,7 +135,7 @@ def test_what_a_route_guarantees_uses_tokens() -> None:
 def test_the_queue_has_tokens_too() -> None:
     world = coordinator({**TWO, "admit": tokens(job_tokens=0, allowance_ratio=0.5)})
     size = Resources(8192, 8)
-    world.yarn_queues(
+    world.inventory.update_queues(
         [YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "", capacity=Resources(4096, 4))]
     )
     am = Am(world)
@@ -193,7 +193,7 @@ def test_a_policy_that_fails_makes_containers_guaranteed() -> None:
 
 def promotions(am: Am) -> list[str]:
     """Let the coordinator choose; returns the containers whose promotion is not decided."""
-    am.world.round(am.now_s)
+    am.world.rounds.all_parts(am.now_s)
     return [live.id for live in am.attempt.promotion.outstanding()]
 
 

@@ -37,7 +37,7 @@ def make_busy(proxy: SmallProxy, seed: int = 1, now_s: float | None = None) -> Q
     world.use(Policies.load(SETTINGS), now_s)
     size = Resources(24576, 24)
     half, most = Resources(12288, 12), Resources(18432, 18)
-    world.yarn_queues(
+    world.inventory.update_queues(
         [
             _queue("root", False, size, size),
             _queue("root.default", True, Resources(4096, 4), size),
@@ -48,7 +48,7 @@ def make_busy(proxy: SmallProxy, seed: int = 1, now_s: float | None = None) -> Q
         ]
     )
     record: dict[str, Any] = {"queue": "root.batch", "user": "ann", "name": "join <b>clicks</b>", "tags": ()}
-    world.yarn_app(AppRecord(id=APP, type="MAPREDUCE", priority=0, submitted_s=now_s - 240, **record))
+    world.inventory.update_app(AppRecord(id=APP, type="MAPREDUCE", priority=0, submitted_s=now_s - 240, **record))
     am = Am(world)
     am.now_s = now_s - 4
     am.asks(row(count=4), row(count=2, priority=5))
@@ -56,7 +56,7 @@ def make_busy(proxy: SmallProxy, seed: int = 1, now_s: float | None = None) -> Q
         held = [_held(rng, 20 + 3 * number + n, ContainerState.WAITING) for n in range(2)]
         runs = _held(rng, 40 + number, ContainerState.RUNNING)
         use = {"used_g_mb": 6144, "used_g_vcores": 6, "used_q_mb": 2048, "used_q_vcores": 2, "queue_length": 2}
-        world.report(node_id(number), report(number, containers=[*held, runs], **use), now_s)
+        world.reports.report(node_id(number), report(number, containers=[*held, runs], **use), now_s)
     am.now_s = now_s
     am.asks(row(count=9), row(count=2, priority=5))
     proxy.store.write([*_stored(rng, now_s), *_changes(now_s)])

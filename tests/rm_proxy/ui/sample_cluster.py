@@ -70,7 +70,7 @@ def _report(proxy: SmallProxy, rng: Random, number: int, now_s: float) -> None:
         fields |= {"draining": True, "drain_reason": "kernel upgrade"}
     if number % 47 == 0:
         fields |= {"nm_down": "connection refused"}
-    proxy.world.report(node_id(number), report(number, **fields), now_s)
+    proxy.world.reports.report(node_id(number), report(number, **fields), now_s)
 
 
 def wave(series: TimeSeries, cores: float, now_s: float) -> None:

@@ -123,7 +123,7 @@ class SmallProxy:
         self.drained.append((node_id, wanted, who))
 
     def _report(self, node_id: str, report: Report, scope: Scope) -> Ack:
-        self.world.report(node_id, report, time.time())
+        self.world.reports.report(node_id, report, time.time())
         return Ack(events_to=0)
 
 
