@@ -43,6 +43,7 @@ from quicksilver.common.process.listening import BACKLOG
 from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.common.web.access import MAX_FORM
 from quicksilver.schema import SECTIONS
+from rm_proxy.api.received_report import MAX_NUMBER
 from rm_proxy.attempt.ask_table import MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES
 from rm_proxy.attempt.promotion_requests import MAX_LATELY, MAX_OUTSTANDING
@@ -288,6 +289,7 @@ def _elsewhere() -> Sequence[Bound]:
         ),
         Bound("calls for long polls, a second", setting("proxy.long_poll_calls_per_s"), "each calls less often"),
         Bound("bodies of REST", setting("proxy.max_body_mb"), "413"),
+        Bound("a number of a sidecar's report", f"finite, up to {MAX_NUMBER:.0e}", "422"),
         Bound(
             "an answer of YARN's REST; of a sidecar",
             f"{size(client.MAX_ANSWER)}; {size(reload.MAX_ANSWER)}",

@@ -41,6 +41,7 @@ from rm_proxy.api.params import (
 from rm_proxy.api.policy_routes import policy_routes
 from rm_proxy.api.prometheus_routes import prometheus_routes
 from rm_proxy.api.queue_routes import queue_routes
+from rm_proxy.api.received_report import check_numbers
 from rm_proxy.api.report_route import HandleReport, ReportRoute
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
@@ -159,6 +160,7 @@ def _node_routes(
         if report.node_id != node_id:
             fault = {"loc": ("body", "node_id"), "msg": f"is {report.node_id}, the path says {node_id}"}
             raise RequestValidationError([fault])
+        check_numbers(report)
         return handle_report(node_id, report, request.scope)
 
     @router.post("/nodes/{node_id}/drain", status_code=204, summary="Empty a node, or let it take containers again")

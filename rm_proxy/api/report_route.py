@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.messages import Ack, Report
+from rm_proxy.api.received_report import read_report
 
 MAX_NODE_ID: Final = 300
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/report")
@@ -41,7 +42,7 @@ class ReportRoute:
         if body is None:
             return  # the caller hung up
         try:
-            report = Report.model_validate_json(body)
+            report: Report | None = read_report(body)
         except ValidationError:
             report = None
         if report is None or report.node_id != node_id:
