@@ -73,16 +73,8 @@ class Expectation:
     """Completed tasks that it rests on, at its level."""
     due_s: float = field(default=math.inf, compare=False)
     """Age from which a running task is overdue: the estimate was wrong, and its duration counts as unknown."""
-
-    ended_s: float | None = field(default=None, compare=False)
-    """The mean by ended tasks and hints, where running ones changed `mean_s`; infinite if these alone are known."""
-
-    @property
-    def usual_s(self) -> float:
-        """The mean without running tasks, with which stragglers are compared: they must not raise their own limit."""
-        if self.ended_s is not None:
-            return self.ended_s
-        return self.mean_s if self.known else math.inf
+    usual_s: float = field(default=math.inf, compare=False)
+    """The mean without running tasks, so that a straggler does not raise its own limit; infinite if it is not known."""
 
     @property
     def known(self) -> bool:
@@ -98,7 +90,7 @@ class Expectation:
             mean_s=self.mean_s * slow_ratio,
             spread_s=self.spread_s * slow_ratio,
             due_s=self.due_s * slow_ratio,
-            ended_s=None if self.ended_s is None else self.ended_s * slow_ratio,
+            usual_s=self.usual_s * slow_ratio,
         )
 
 
@@ -319,7 +311,8 @@ class Estimator:
             weight = min(weight, estimate.prior_weight)
         if stage is not None and stage.done.count:
             prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
-        return _Known(stage, replace(prior, due_s=_due_s(prior)), weight)
+        usual_s = prior.mean_s if prior.known else math.inf
+        return _Known(stage, replace(prior, due_s=_due_s(prior), usual_s=usual_s), weight)
 
     def _guess(self, app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
         """Return the estimate of tags, rules or the default, and its weight in tasks."""
@@ -409,7 +402,7 @@ def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
         _blend(over, base, weight + stage.young, Source.STAGE)[0],
         count=base.count if base.source is Source.STAGE else 0,
         due_s=base.due_s,
-        ended_s=base.usual_s,
+        usual_s=base.usual_s,
     )
 
 
