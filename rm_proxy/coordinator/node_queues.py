@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.cluster_view import Apps, Modes
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.nodes import Node
@@ -21,19 +21,11 @@ MAX_STAGES: Final = 20_000
 _Stage = tuple[str, int]
 
 
-class Cluster(Protocol):
+class Cluster(ClusterView, Protocol):
     """The coordinator's knowledge of nodes, containers and applications."""
 
     nodes: dict[str, Node]
     attempts: AttemptIndex
-
-    @property
-    def apps(self) -> Apps:
-        """Applications."""
-
-    @property
-    def modes(self) -> Modes:
-        """How they are treated."""
 
 
 @dataclass(slots=True)

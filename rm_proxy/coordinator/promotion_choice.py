@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, ContainerView, QueueView, Resources
 from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.cluster_view import Apps, Inventory, Modes, Placing
 from rm_proxy.attempt.effects import Effect, Faulted
+from rm_proxy.coordinator.node_queues import Cluster
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.comparison import Question, shadowed
 
@@ -36,29 +36,6 @@ SHOWN_S: Final = 15.0
 
 
 NOTHING: Final = Resources()
-
-
-class Cluster(Protocol):
-    """Methods of the coordinator that the promoter calls."""
-
-    policies: Policies
-    nodes: dict[str, Node]
-
-    @property
-    def apps(self) -> Apps:
-        """Applications."""
-
-    @property
-    def modes(self) -> Modes:
-        """How they are treated."""
-
-    @property
-    def inventory(self) -> Inventory:
-        """YARN's queues."""
-
-    @property
-    def placer(self) -> Placing:
-        """Compares decisions."""
 
 
 @dataclass(slots=True)

@@ -17,8 +17,9 @@ from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.node_queues import Cluster
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.coordinator.promotion_choice import Cluster, Promoter
+from rm_proxy.coordinator.promotion_choice import Promoter
 from rm_proxy.coordinator.settings_change import SettingsChange
 from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.coordinator.targets import TargetSetter
