@@ -21,7 +21,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench import results
-from quicksilver.bench.las.master import APP_TYPE, SHELL, USER, rows, unregister
+from quicksilver.bench.las.master import APP_TYPE, USER, rows, title, unregister
 from quicksilver.bench.stats import percentile
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -103,7 +103,7 @@ async def beaters(cluster: Cluster, count: int) -> list[Beater]:
     """Submit `count` unmanaged applications."""
     found = []
     async with RmClient(*cluster.spec.rm_client, user=USER) as rm:
-        apps = [await rm.submit_unmanaged(name=f"{SHELL} {n}", app_type=APP_TYPE) for n in range(count)]
+        apps = [await rm.submit_unmanaged(name=title(f"beater {n}"), app_type=APP_TYPE) for n in range(count)]
         for app in apps:
             found.append(Beater(cluster, await rm.am_rm_token(app, timeout_s=60)))
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quicksilver.bench.las.master import APP_TYPE, SHELL
+from quicksilver.bench.las.master import APP_TYPE, title
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
@@ -108,7 +108,7 @@ async def submit(address: tuple[str, int], count: int, progress: Progress) -> li
     async def work() -> None:
         async with RmClient(*address, user=_USER) as client:
             for _ in left:
-                app_id = await client.submit_unmanaged(name=f"{SHELL} of bench relay", app_type=APP_TYPE)
+                app_id = await client.submit_unmanaged(name=title("of bench relay"), app_type=APP_TYPE)
                 token = await client.am_rm_token(app_id, timeout_s=120.0)
                 tokens.append(token.SerializeToString())
                 if len(tokens) % _SHOWN_EVERY == 0 or len(tokens) == count:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.las.master import APP_TYPE, SHELL, USER, container_name, unregister
+from quicksilver.bench.las.master import APP_TYPE, USER, container_name, title, unregister
 from quicksilver.bench.las.workload import BenchError
 from quicksilver.cluster import Cluster
 from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
@@ -191,11 +191,6 @@ def _rows(key: tuple[int, int], count: int, hosts: Sequence[str], strict: bool) 
 def app_name(app_id: y.ApplicationIdProto) -> str:
     """Return an application id as text."""
     return f"application_{app_id.cluster_timestamp}_{app_id.id:04d}"
-
-
-def title(name: str) -> str:
-    """Return the name that YARN shows of the application of a job."""
-    return f"{SHELL} {name}"
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.las.master import APP_TYPE, SHELL, container_name, rows
+from quicksilver.bench.las.master import APP_TYPE, container_name, rows, title
 from quicksilver.cluster import Cluster
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
 from tests.real.requester import rm_client
@@ -84,7 +84,7 @@ def written(secret: bytes) -> set[bytes]:
 async def holder(cluster: Cluster, name: str) -> AsyncIterator[Holder]:
     """Run an application for the time of a with block."""
     async with asyncio.timeout(_WITHIN_S), rm_client(cluster) as rm:
-        app_id = await rm.submit_unmanaged(name=f"{SHELL} {name}", app_type=APP_TYPE)
+        app_id = await rm.submit_unmanaged(name=title(name), app_type=APP_TYPE)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*cluster.spec.scheduler, token) as am:
         async with asyncio.timeout(_WITHIN_S):

@@ -16,7 +16,7 @@ import requests
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.jobs import Scale
-from quicksilver.bench.las.master import APP_TYPE, SHELL, USER, container_name, rows
+from quicksilver.bench.las.master import APP_TYPE, USER, container_name, rows, title
 from quicksilver.cluster import Cluster
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient, token_of_url
 
@@ -137,7 +137,7 @@ async def requester(cluster: Cluster, name: str) -> AsyncIterator[Requester]:
     """Run an application for the time of a with block; what is left of its containers ends with it."""
     spec = cluster.spec
     async with asyncio.timeout(_CALL_S), rm_client(cluster) as rm:
-        app_id = await rm.submit_unmanaged(name=f"{SHELL} {name}", app_type=APP_TYPE)
+        app_id = await rm.submit_unmanaged(name=title(name), app_type=APP_TYPE)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*spec.scheduler, token) as am:
         async with asyncio.timeout(_CALL_S):

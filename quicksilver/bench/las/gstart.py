@@ -17,12 +17,12 @@ from quicksilver.bench.las import modes
 from quicksilver.bench.las.jobs import Scale, Stage
 from quicksilver.bench.las.master import (
     APP_TYPE,
-    SHELL,
     USER,
     Master,
     Site,
     container_name,
     rows,
+    title,
     unregister,
 )
 from quicksilver.bench.las.modes import EXTRA, Mode, Progress
@@ -94,7 +94,7 @@ class Starter:
     async def connect(self) -> None:
         """Submit and register."""
         async with RmClient(*self._site.rm, user=USER) as rm:
-            app_id = await rm.submit_unmanaged(name=f"{SHELL} guaranteed", queue="guaranteed", app_type=APP_TYPE)
+            app_id = await rm.submit_unmanaged(name=title("guaranteed"), queue="guaranteed", app_type=APP_TYPE)
             token = await rm.am_rm_token(app_id)
         self._am = AmClient(*self._site.scheduler, token)
         await self._am.connect()

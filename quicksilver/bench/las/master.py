@@ -23,9 +23,6 @@ from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedErro
 
 USER: Final = "bench"
 APP_TYPE: Final = "YARN"
-SHELL: Final = "DistributedShell"
-"""How the names of such applications begin: their masters run shell commands, as the distributed shell's do, and the
-presets treat them alike."""
 MEMORY_MB: Final = 256
 _RACK: Final = "/default-rack"
 _KILLED: Final = frozenset({-100, -102, -106, -108})
@@ -110,6 +107,14 @@ async def unregister(am: AmClient, status: yarn_pb2.FinalApplicationStatusProto.
         finished = await am.finish(status, diagnostics=why)
 
 
+def title(name: str) -> str:
+    """Return the name that YARN shows of an application.
+
+    It begins as the distributed shell's: both run shell commands, and presets treat them alike.
+    """
+    return f"DistributedShell {name}"
+
+
 class Master:
     """One application; `run` is its life. `tasks` and `counts` may be read meanwhile."""
 
@@ -151,7 +156,7 @@ class Master:
         Raises RemoteCallError, RuntimeError, OSError, TimeoutError.
         """
         async with RmClient(*self._site.rm, user=USER) as rm:
-            app_id = await rm.submit_unmanaged(name=f"{SHELL} {self._name}", queue=self._queue, app_type=APP_TYPE)
+            app_id = await rm.submit_unmanaged(name=title(self._name), queue=self._queue, app_type=APP_TYPE)
         finished = False
         try:
             async with RmClient(*self._site.rm, user=USER) as rm:

@@ -14,9 +14,9 @@ import pytest
 import requests
 
 from hadoop_rpc.errors import HadoopRpcError
-from quicksilver.bench.las.master import APP_TYPE
+from quicksilver.bench.las.master import APP_TYPE, title
 from quicksilver.bench.las.modes import EXTRA
-from quicksilver.bench.sleep_job import Job, Task, job, title
+from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port

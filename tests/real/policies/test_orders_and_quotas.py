@@ -11,7 +11,8 @@ import pytest
 from policies.config.schema import Rollout
 from policies.model import ContainerView, Kind, Resources
 from policies.order.random import RandomOrder, key
-from quicksilver.bench.sleep_job import Task, job, title
+from quicksilver.bench.las.master import title
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life, most_at_once
 from quicksilver.workloads.records import Watch

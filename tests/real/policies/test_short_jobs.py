@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.sleep_job import Task, job, title
+from quicksilver.bench.las.master import title
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
