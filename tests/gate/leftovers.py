@@ -58,13 +58,18 @@ def remove_groups(before: Machine, now: Machine) -> list[str]:
 
 
 def unmount(before: Machine, now: Machine, below: Path) -> list[str]:
-    """Unmount what is new below a folder, inner ones first; returns a line for each mount that was left behind."""
-    lines = []
+    """Unmount what is new below a folder, inner ones first; returns a line for each mount that was left behind.
+
+    What a process that lives has in its command line is somebody else's: of ours, none is left.
+    """
+    lines, commands = [], [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     for mount in sorted((one for one in now.mounts - before.mounts if below in Path(one).parents), reverse=True):
+        folder = below / Path(mount).relative_to(below).parts[0]
+        if any(str(folder) in command for command in commands):
+            continue
         done = subprocess.run(["umount", mount], capture_output=True, text=True, check=False)
-        lines.append(
-            f"mount {mount}" + (f", which cannot be unmounted: {done.stderr.strip()}" if done.returncode else "")
-        )
+        why = f", which cannot be unmounted: {done.stderr.strip()}" if done.returncode else ""
+        lines.append(f"mount {mount}{why}")
     return lines
 
 

@@ -28,7 +28,6 @@ def main(arguments: Sequence[str]) -> int:
         count = report.save_durations(sorted(RUN.glob("junit-*.xml")))
         print(f"tests: durations of {count} modules are kept")
         return 0
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # daemons are started hundreds of times: they are compiled once
     seed = os.environ.setdefault(SEED, f"{datetime.datetime.now(datetime.UTC):%Y%m%d}")
     print(f"tests: random histories are those of {SEED}={seed}", flush=True)
     steps = [step for step in GATE + ALL if step.name == given.only] if given.only else (ALL if given.all else GATE)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -93,14 +94,14 @@ def test_after_a_failure_the_next_step_is_not_begun(toy: Callable[..., Path]) ->
     assert not (folder / "run" / "junit-b.xml").exists()
 
 
-def test_a_failure_is_told_as_it_comes(toy: Callable[..., Path]) -> None:
+def test_a_failure_is_printed_as_it_comes(toy: Callable[..., Path]) -> None:
     folder = toy(
         test_one="import pytest\n@pytest.fixture\ndef broken(): raise ValueError('odd')\ndef test_it(broken): pass\n"
     )
     (folder / "conftest.py").write_text("from tests.gate.plugin import pytest_configure\n")
     status, output, _ = gate(folder, {"name": "a", "arguments": ["test_one.py"]})
-    head, told, rest = output.partition("test_one.py::test_it failed in its setup: ValueError: odd")
-    assert status == 1 and told and "Traceback" not in head and "short test summary" in rest, output
+    before, line, after = output.partition("test_one.py::test_it failed in its setup: ValueError: odd")
+    assert status == 1 and line and "Traceback" not in before and "short test summary" in after, output
 
 
 def test_cpu_time_of_orphans_is_counted_and_bounded(toy: Callable[..., Path]) -> None:
@@ -261,6 +262,23 @@ def test_mounts_and_lines_of_hosts_that_were_left_are_named() -> None:
     assert [line.partition(",")[0] for line in lines] == ["mount /tmp/q/x", "mount /tmp/q"]
     assert all("cannot be unmounted" in line for line in lines), "there is none"
     assert "/" in leftovers.Machine.now().mounts
+
+
+@pytest.mark.root
+def test_a_mount_is_unmounted_unless_a_process_names_its_folder(tmp_path: Path) -> None:
+    own, another = tmp_path / "own" / "netns", tmp_path / "another" / "netns"
+    before = leftovers.Machine.now()
+    with ExitStack() as mounts:
+        for folder in (own, another):
+            folder.mkdir(parents=True)
+            subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
+            mounts.callback(subprocess.run, ["umount", "-q", folder], check=False)
+        sleeper = mounts.enter_context(
+            subprocess.Popen([sys.executable, "-c", "input()", another], stdin=subprocess.PIPE)
+        )
+        mounts.callback(sleeper.kill)
+        assert leftovers.unmount(before, leftovers.Machine.now(), tmp_path) == [f"mount {own}"]
+        assert not own.is_mount() and another.is_mount()
 
 
 def test_a_control_group_with_processes_is_left_to_its_owner(tmp_path: Path) -> None:
