@@ -45,7 +45,7 @@ class TrackerSettings(SettingsModel):
     rm_vcores: int | None = Field(None, ge=1)
     """Vcores that the ResourceManager sees (N), of yarn.nodemanager.resource.cpu-vcores (N + extra)."""
     extra_vcores: int | None = Field(None, ge=0)
-    """The same as a difference (Q): vcores that the ResourceManager does not see."""
+    """The same as a difference (extra): vcores that the ResourceManager does not see."""
     rm_memory_mb: int | None = Field(None, ge=1)
     """Memory that the ResourceManager sees, of yarn.nodemanager.resource.memory-mb."""
     extra_memory_mb: int | None = Field(None, ge=0)
