@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from rm_proxy.dispatch.free_places import MAX_SIZES, FreePlaces, LabelledSize
+from rm_proxy.dispatch.free_places import MAX_SIZES, FreePlaces, LabelledSize, Stock
 from rm_proxy.dispatch.group_queue import GroupQueue, Waiting
 from rm_proxy.dispatch.shares import Group, Shares
 
@@ -69,6 +69,10 @@ class Budgets:
         """Return how many places of a label and size are free."""
         return self._free.count(*key)
 
+    def stock(self, key: LabelledSize) -> Stock:
+        """Return the same, and how many came free up to now."""
+        return self._free.stock(*key)
+
     def of(self, key: LabelledSize, now_s: float, asker: Waiting | None = None) -> Budget:
         """Return the budget of a label and size now: of all that is free, or of the next place while nothing is.
 
@@ -95,10 +99,10 @@ class Budgets:
 
     def _divided(self, key: LabelledSize, free: int, asker: Waiting | None = None) -> Budget:
         (label, size), places = key, float(max(1, free))
-        counts = self.count if free else self._next
+        stock_of = self.stock if free else self._next
         wanted: dict[Group, float] = {}
         for group, queue in self.groups.items():
-            count = queue.claims(label, size, counts)
+            count = queue.claims(label, size, stock_of)
             if asker is not None and group == asker.group:
                 count += asker.demand.elsewhere
             if count > 0:
@@ -106,6 +110,7 @@ class Budgets:
         found = self._shares.split(places, size, wanted) if wanted else {}
         return Budget(max(0.0, places - sum(found.values())), found)
 
-    def _next(self, key: LabelledSize) -> int:
+    def _next(self, key: LabelledSize) -> Stock:
         """Count one place of each size as free: the next one."""
-        return max(1, self.count(key))
+        stock = self.stock(key)
+        return stock if stock.free else Stock(1, stock.came + 1)

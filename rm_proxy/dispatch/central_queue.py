@@ -20,7 +20,8 @@ from policies.model import AppView, Resources
 from policies.waiting import WaitingApp
 from rm_proxy.dispatch.budgets import EPSILON, Budget, Budgets
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
-from rm_proxy.dispatch.group_queue import ALIVE_S, Demand, GroupQueue, Rank, Waiting, places_of
+from rm_proxy.dispatch.group_queue import Demand, GroupQueue, Rank, Waiting, places_of
+from rm_proxy.dispatch.heartbeats import Heartbeats
 from rm_proxy.dispatch.shares import Group, Shares
 
 UNLIMITED: Final = 1 << 30
@@ -60,8 +61,8 @@ class CentralQueue:
         self._waiting: dict[str, Waiting] = {}
         self._budgets = Budgets(free, shares)
         self._groups = self._budgets.groups
-        self._beats: list[tuple[float, str]] = []
-        """A heap of heartbeats; those that were not an application's last mean nothing."""
+        self._ends: list[tuple[float, str]] = []
+        """A heap of times until which applications count as alive; those of earlier heartbeats mean nothing."""
         self._sizes: dict[LabelledSize, int] = {}
         """How many applications want each size."""
         self._placed_s: dict[Group, float] = {}
@@ -91,21 +92,24 @@ class CentralQueue:
         key = self.shares.group(app.queue, app.user)
         if placed:
             self._note_placed(key, now_s, demand if before is None else before.demand, placed)
-        left = {size: self.free.count(*size) for size in full if size in demand.sizes}
-        entry = Waiting(attempt_id, demand, key, now_s, since_s, asked_s, left)
+        beats = Heartbeats(now_s) if before is None else before.beats
+        alive_until_s = beats.alive_until_s
+        beats.beat(now_s)
+        stocks = {size: self.free.stock(*size) for size in full if size in demand.sizes}
+        left = {size: stock.came for size, stock in stocks.items() if stock.free}
+        entry = Waiting(attempt_id, demand, key, beats, since_s, asked_s, left)
         try:
             ranked = self._key(replace(demand.waiting, waits_since_s=since_s, asked_s=asked_s), now_s)
             if ranked:
                 entry.rank = (-float(demand.queue_priority), -float(app.priority), *ranked)
         finally:
-            self._replace(before, entry)
+            self._replace(before, entry, beats.alive_until_s != alive_until_s)
 
-    def _replace(self, before: Waiting | None, entry: Waiting) -> None:
+    def _replace(self, before: Waiting | None, entry: Waiting, lives_longer: bool) -> None:
         """Put an application in the place of what was known of it; most heartbeats change nothing that counts."""
         if before is not None and before.same_claims(entry):
-            if before.beat_s != entry.beat_s:
-                before.beat_s = entry.beat_s
-                heappush(self._beats, (entry.beat_s, entry.attempt_id))
+            if lives_longer:
+                heappush(self._ends, (entry.beats.alive_until_s, entry.attempt_id))
             before.demand, before.since_s = entry.demand, entry.since_s
             return
         if before is not None:
@@ -116,7 +120,7 @@ class CentralQueue:
         group = self._group(entry.group)
         group.add(entry)
         if entry.rank:
-            heappush(self._beats, (entry.beat_s, entry.attempt_id))
+            heappush(self._ends, (entry.beats.alive_until_s, entry.attempt_id))
             group.count_claims(entry)
 
     def _group(self, key: Group) -> GroupQueue:
@@ -127,6 +131,7 @@ class CentralQueue:
 
     def _note_placed(self, key: Group, now_s: float, demand: Demand, placed: int) -> None:
         self._budgets.taken(key, demand.sizes, placed)
+        self.free.follow()  # now: a place that comes free on the same node later is another one
         self._placed_s.pop(key, None)
         self._placed_s[key] = now_s
         if len(self._placed_s) > MAX_PLACED:
@@ -156,14 +161,14 @@ class CentralQueue:
         """Forget all."""
         for attempt_id in list(self._waiting):
             self._forget(attempt_id)
-        self._beats.clear()
+        self._ends.clear()
 
     def _silence(self, now_s: float) -> None:
         """Drop the claims of applications that stopped to heartbeat."""
-        while self._beats and now_s - self._beats[0][0] > ALIVE_S:
-            beat_s, attempt_id = heappop(self._beats)
+        while self._ends and now_s > self._ends[0][0]:
+            until_s, attempt_id = heappop(self._ends)
             entry = self._waiting.get(attempt_id)
-            if entry is not None and entry.beat_s == beat_s:
+            if entry is not None and entry.beats.alive_until_s == until_s:
                 self._groups[entry.group].drop_claims(entry)
 
     # Who may take what is free
@@ -182,9 +187,9 @@ class CentralQueue:
         mine = self._budgets.of((label, size), now_s, entry).left(entry.group)
         if not free:
             return UNLIMITED if not shared or mine > EPSILON else 0
-        claimed, count = 0.0, self._budgets.count
+        claimed, stock_of = 0.0, self._budgets.stock
         for group in rivals:
-            claimed += group.claims_before(entry.grade, label, size, count, mine - claimed)
+            claimed += group.claims_before(entry.grade, label, size, stock_of, mine - claimed)
             if claimed >= mine - EPSILON:
                 return 0
         return UNLIMITED if not claimed and mine >= free else ceil(mine - claimed - EPSILON)
@@ -248,7 +253,7 @@ class CentralQueue:
 
     def _finds_places(self, group: GroupQueue, size: LabelledSize, now_s: float) -> bool:
         """Return whether places are free that the group's applications will take at their next heartbeats."""
-        wanted = self.free.count(*size) and group.claims(*size, self._budgets.count) >= 1
+        wanted = self.free.count(*size) and group.claims(*size, self._budgets.stock) >= 1
         return bool(wanted) and self._budgets.of(size, now_s).left(group.key) >= 1
 
     # What people see
@@ -269,7 +274,7 @@ class CentralQueue:
         if entry is None:
             return None
         self._silence(now_s)
-        turn = Turn(entry.demand.waiting.wanted, now_s - entry.since_s, now_s - entry.beat_s)
+        turn = Turn(entry.demand.waiting.wanted, now_s - entry.since_s, now_s - entry.beats.last_s)
         if not entry.rank:
             return turn
         members = [(group, name) for group in self._rivals(entry) for rank, name in group.order if rank < entry.grade]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from policies.model import NodeView, Resources
 
@@ -19,6 +19,15 @@ MAX_NODES: Final = 64
 """Nodes with free places that a placement is shown."""
 
 LabelledSize = tuple[str, Resources]
+
+
+class Stock(NamedTuple):
+    """Places of one label and size."""
+
+    free: int
+    """How many are free now."""
+    came: int
+    """How many came free up to now; only differences mean something."""
 
 
 def places(view: NodeView, size: Resources, ahead_s: float = 0.0) -> int:
@@ -47,6 +56,8 @@ def _at_once(view: NodeView, size: Resources) -> int:
 class _Counted:
     """The places of one label and size."""
 
+    came: int
+    """How many came free up to now."""
     by_node: dict[str, int] = field(default_factory=dict)
     """Nodes with at least one."""
     total: int = 0
@@ -54,6 +65,7 @@ class _Counted:
     def set(self, node_id: str, count: int) -> None:
         before = self.by_node.pop(node_id, 0)
         self.total += count - before
+        self.came += max(0, count - before)
         if count:
             self.by_node[node_id] = count
 
@@ -70,22 +82,30 @@ class FreePlaces:
         self.changed: dict[str, None] = {}
         self._known: dict[str, None] = {}
         self._counted: dict[LabelledSize, _Counted] = {}
+        self._came = 0
+        """At least as many as came free of each size that is not counted any more."""
 
     @property
     def node_count(self) -> int:
         """How many nodes are known."""
-        self._follow()
+        self.follow()
         return len(self._known)
 
     def bind_ahead(self, ahead_s: float) -> None:
         """Count full nodes, too, on which a container is expected to end within this time; 0: none."""
         if ahead_s != self._ahead_s:
             self._ahead_s = ahead_s
-            self._counted.clear()
+            for key in list(self._counted):
+                self._forget(key)
 
     def count(self, label: str, size: Resources) -> int:
         """Return how many containers of this size could start at once on the nodes of a label."""
         return self._of(label, size).total
+
+    def stock(self, label: str, size: Resources) -> Stock:
+        """Return the same, and how many came free up to now."""
+        counted = self._of(label, size)
+        return Stock(counted.total, counted.came)
 
     def by_node(self, label: str, size: Resources) -> Mapping[str, int]:
         """Return the nodes of a label with places of this size, and how many each has."""
@@ -96,19 +116,22 @@ class FreePlaces:
         return list(islice(self._of(label, size).by_node, MAX_NODES))
 
     def _of(self, label: str, size: Resources) -> _Counted:
-        self._follow()
+        self.follow()
         key = label, size
         counted = self._counted.pop(key, None)
         if counted is None:
-            counted = _Counted()
+            counted = _Counted(self._came)
             for node_id in self._known:
                 self._count(counted, key, node_id)
             if len(self._counted) >= MAX_SIZES:
-                del self._counted[next(iter(self._counted))]
+                self._forget(next(iter(self._counted)))
         self._counted[key] = counted
         return counted
 
-    def _follow(self) -> None:
+    def _forget(self, key: LabelledSize) -> None:
+        self._came = max(self._came, self._counted.pop(key).came)
+
+    def follow(self) -> None:
         """Count the nodes anew that changed since the last call."""
         changed = self.changed
         if not changed:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from policies.model import Resources
 from policies.waiting import WaitingApp
-from rm_proxy.dispatch.free_places import LabelledSize
+from rm_proxy.dispatch.free_places import LabelledSize, Stock
+from rm_proxy.dispatch.heartbeats import Heartbeats
 from rm_proxy.dispatch.shares import Group
 
-ALIVE_S: Final = 2.5
-"""Time after its last heartbeat in which an application has claims."""
 Rank = tuple[float, ...]
 """(-queue priority, -application priority, the policy's key); empty without an order."""
-Count = Callable[[LabelledSize], int]
-"""Returns how many places of a label and size are free."""
+StockOf = Callable[[LabelledSize], Stock]
+"""Returns the places of a label and size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,32 +44,32 @@ class Wanted:
 
     count: int = 0
     picky: int = 0
-    lefts: list[int] = field(default_factory=list)
-    """Places that each of the latter left free, sorted."""
+    seen: list[int] = field(default_factory=list)
+    """How many had come free when each of the latter heartbeat last, sorted."""
 
-    def add(self, count: int, left: int) -> None:
-        """Count the containers of an application."""
-        if left:
-            self.picky += count
-            insort(self.lefts, left)
-        else:
+    def add(self, count: int, seen: int | None) -> None:
+        """Count the containers of an application; seen: places that had come free, if it left some of them free."""
+        if seen is None:
             self.count += count
-
-    def remove(self, count: int, left: int) -> None:
-        """Undo `add`."""
-        if left:
-            self.picky -= count
-            del self.lefts[bisect_left(self.lefts, left)]
         else:
-            self.count -= count
+            self.picky += count
+            insort(self.seen, seen)
 
-    def claims(self, free: int) -> int:
+    def remove(self, count: int, seen: int | None) -> None:
+        """Undo `add`."""
+        if seen is None:
+            self.count -= count
+        else:
+            self.picky -= count
+            del self.seen[bisect_left(self.seen, seen)]
+
+    def claims(self, stock: Stock) -> int:
         """Return how many of the free places they claim."""
-        new = min(self.picky, free - self.lefts[0]) if self.lefts else 0
-        return min(free, self.count + max(0, new))
+        new = min(self.picky, stock.came - self.seen[0]) if self.seen else 0
+        return min(stock.free, self.count + max(0, new))
 
     def __bool__(self) -> bool:
-        return bool(self.count or self.lefts)
+        return bool(self.count or self.seen)
 
 
 Sizes = dict[LabelledSize, Wanted]
@@ -84,12 +82,13 @@ class Waiting:
     attempt_id: str
     demand: Demand
     group: Group
-    beat_s: float
+    beats: Heartbeats
     since_s: float
     """Since when it got no new place."""
     asked_s: float
     left: Mapping[LabelledSize, int]
-    """Places that were free after its last heartbeat, though it waits: it may not use them."""
+    """Of sizes with places that were free after its last heartbeat, though it waits (it may not use them): how many had
+    come free by then."""
     rank: Rank = ()
     claims: bool = False
     """Whether its claims are counted."""
@@ -157,7 +156,7 @@ class GroupQueue:
             insort(self._sorted, grade)
         for sizes in (self._all, self._grades[grade]):
             for key, count in entry.demand.sizes.items():
-                sizes.setdefault(key, Wanted()).add(count, entry.left.get(key, 0))
+                sizes.setdefault(key, Wanted()).add(count, entry.left.get(key))
 
     def drop_claims(self, entry: Waiting) -> None:
         """Count what an application claims no longer: it is silent, or gone."""
@@ -167,7 +166,7 @@ class GroupQueue:
         grade = entry.grade
         for sizes in (self._all, self._grades[grade]):
             for key, count in entry.demand.sizes.items():
-                sizes[key].remove(count, entry.left.get(key, 0))
+                sizes[key].remove(count, entry.left.get(key))
                 if not sizes[key]:
                     del sizes[key]
         if not self._grades[grade]:
@@ -178,27 +177,29 @@ class GroupQueue:
         """Return whether a better grade than this one has claims."""
         return bool(self._sorted) and self._sorted[0] < grade
 
-    def claims_before(self, grade: Rank, label: str, size: Resources, free: Count, enough: float) -> float:
+    def claims_before(self, grade: Rank, label: str, size: Resources, stock_of: StockOf, enough: float) -> float:
         """Return how many places of a size the better grades claim, or at least `enough`."""
         claimed = 0.0
         for better in self._sorted:
             if better >= grade or claimed >= enough:
                 break
-            claimed += in_places(self._grades[better], label, size, free)
+            claimed += in_places(self._grades[better], label, size, stock_of)
         return claimed
 
-    def claims(self, label: str, size: Resources, free: Count) -> float:
+    def claims(self, label: str, size: Resources, stock_of: StockOf) -> float:
         """Return how many places of a size all of them claim."""
-        return in_places(self._all, label, size, free)
+        return in_places(self._all, label, size, stock_of)
 
     def wanted(self) -> Iterable[tuple[LabelledSize, int]]:
         """Yield how many containers of each label and size the applications with claims want."""
         return ((key, wanted.count + wanted.picky) for key, wanted in self._all.items())
 
 
-def in_places(sizes: Sizes, label: str, size: Resources, free: Count) -> float:
+def in_places(sizes: Sizes, label: str, size: Resources, stock_of: StockOf) -> float:
     """Return how many places of one size are claimed in all sizes of a label."""
-    return sum(wanted.claims(free(key)) * places_of(key[1], size) for key, wanted in sizes.items() if key[0] == label)
+    return sum(
+        wanted.claims(stock_of(key)) * places_of(key[1], size) for key, wanted in sizes.items() if key[0] == label
+    )
 
 
 def places_of(size: Resources, other: Resources) -> float:

@@ -19,7 +19,8 @@ from policies.model import AppView, Ask, ContainerView, JobClass, NodeView, Reso
 from policies.probes import NewTasks, ProbedNode
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
-from rm_proxy.dispatch.group_queue import ALIVE_S, Demand
+from rm_proxy.dispatch.group_queue import Demand
+from rm_proxy.dispatch.heartbeats import Heartbeats
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.probes.probe_queue import Ordering, Probe, ProbeQueue, seen
 from rm_proxy.probes.probed_cluster import ProbedCluster
@@ -43,7 +44,7 @@ class Job:
 
     attempt_id: str
     app: AppView
-    beat_s: float
+    beats: Heartbeats
     expected_s: float
     tasks: int = 0
     """That wait; each had its probes drawn."""
@@ -121,7 +122,7 @@ class Prober:
             self.forget(attempt_id)
             more = self._unprobed.more(attempt_id, demand, now_s) if shadowed(self._policies(), "probe") else 0
             if more:  # for alternatives alone: the policy in force chooses no node
-                job = Job(attempt_id, app, now_s, demand.waiting.expected_s, sizes=list(demand.sizes))
+                job = Job(attempt_id, app, Heartbeats(now_s), demand.waiting.expected_s, sizes=list(demand.sizes))
                 self._draw(job, more, policies, now_s)
         self._central.update(attempt_id, demand, now_s, placed, full)
 
@@ -175,10 +176,10 @@ class Prober:
         waiting = demand.waiting
         job = self.jobs.get(attempt_id)
         if job is None:
-            job = Job(attempt_id, waiting.app, now_s, waiting.expected_s)
+            job = Job(attempt_id, waiting.app, Heartbeats(now_s), waiting.expected_s)
         job.app, job.expected_s, job.sticky = waiting.app, waiting.expected_s, policies.cluster.sticky
         job.off_long = off_long(waiting.app, policies)
-        job.beat_s = now_s
+        job.beats.beat(now_s)
         self._pass_on(job, now_s)
         wanted = sum(demand.sizes.values())
         more, job.tasks = wanted - job.tasks, wanted
@@ -310,7 +311,7 @@ class Prober:
             job = self.jobs.get(probe.attempt_id)
             if job is None or probe.passed_until_s > self._now_s:
                 continue
-            if self._now_s - job.beat_s > ALIVE_S and not self._held(job.attempt_id):
+            if self._now_s > job.beats.alive_until_s and not self._held(job.attempt_id):
                 continue
             if job.off_long and self.cluster.all_long(node_id):
                 continue
@@ -353,7 +354,7 @@ class Prober:
     def round(self, kept: frozenset[str], now_s: float) -> None:
         """Do the work of each second. kept: hosts that are kept for short jobs."""
         self._now_s, self._kept = now_s, kept
-        for job in [job for job in self.jobs.values() if now_s - job.beat_s > FORGOTTEN_S]:
+        for job in [job for job in self.jobs.values() if now_s - job.beats.last_s > FORGOTTEN_S]:
             self.forget(job.attempt_id)
         for node_id in self._looked.keys() - self.cluster.nodes.keys():
             del self._looked[node_id]

@@ -89,6 +89,58 @@ def test_places_are_kept_for_the_smaller_application_until_it_heartbeats() -> No
     assert small.beats(2.5) == 2
 
 
+@pytest.mark.parametrize("wide_s", [0.2, 0.5, 1.0])
+@pytest.mark.parametrize("interval_s", [1.0, 2.0, 3.0])
+def test_a_small_application_loses_no_place_whatever_its_heartbeat(interval_s: float, wide_s: float) -> None:
+    """With one of 3 s, as Spark's, it lost each place to a wide one that came in the last half second before it."""
+    for part in range(8):
+        world, wide, small = two()
+        free_s = 1.5 + 2 * interval_s + part * interval_s / 8 + 0.01
+        steps = [(1.5 + interval_s * n, small) for n in range(1, 5)] + [(1.0 + wide_s * n, wide) for n in range(1, 75)]
+        got: Counter[Master] = Counter()
+        for now_s, master in sorted(steps, key=lambda step: step[0]):
+            busy(world, 8 if now_s < free_s else 6, now_s)
+            got[master] += master.beats(now_s)
+            if got.total():
+                break
+        assert +got == {small: 2}, f"free {free_s - 1.5:.2f} s after a heartbeat of the small one"
+
+
+def test_a_place_on_another_node_than_the_one_it_left_is_kept_for_the_smaller_application() -> None:
+    """The wide one took what the small one may not use; then it took the next place as if that were left, too."""
+    world = coordinator(LATE, nodes=2)
+    for number in (1, 2):
+        busy(world, 8, 1.0, number)
+    wide, other, small = (Master(world, number) for number in (2, 3, 4))
+    for one in (wide, other):
+        one.beats(1.0, row("*", 30))
+    busy(world, 6, 1.4, 1)
+    assert small.beats(1.5, row("*", 2), blacklist=["host1"]) == 0
+    assert wide.beats(2.0) == 2, "two on host1, which the small one may not use"
+    busy(world, 6, 2.1, 2)
+    assert other.beats(2.2) == 0
+    assert small.beats(2.5) == 2
+
+
+@pytest.mark.parametrize("interval_s", [1.0, 3.0])
+def test_a_place_that_an_application_may_not_use_is_free_for_others_after_its_next_heartbeat(interval_s: float) -> None:
+    """It claims each new place once: nobody knows before that it does not want it."""
+    world = coordinator(LATE, nodes=2)
+    for number in (1, 2):
+        busy(world, 8, 1.0, number)
+    small, *wides = (Master(world, number) for number in range(2, 6))
+    for wide in wides:
+        wide.beats(1.0, row("*", 30))
+    small.beats(1.5, row("*", 2), blacklist=["host1"])
+    for number, wide in enumerate(wides, 1):
+        now_s = 1.5 + number * interval_s
+        busy(world, 6, now_s - 0.2, 1)
+        busy(world, 8, now_s - 0.2, 2)
+        assert (wide.beats(now_s - 0.1), small.beats(now_s), wide.beats(now_s + 0.1)) == (0, 0, 2)
+        wide.attempt.on_finished()
+        busy(world, 8, now_s + 0.2, 1)
+
+
 def test_without_an_order_the_first_heartbeat_wins() -> None:
     world, wide, small = two({**LATE, "dispatch": {"policy": "none"}})
     busy(world, 5, 1.9)
@@ -102,7 +154,7 @@ def test_an_application_that_does_not_wait_any_more_claims_nothing(end: str) -> 
         small.attempt.on_finished()
     elif end == "satisfied":
         small.beats(1.8, row("*", 0))
-    now_s = 4.1 if end == "silent" else 2.0
+    now_s = 5.6 if end == "silent" else 2.0
     assert wide.beats(now_s - 0.1) == 0
     busy(world, 5, now_s)
     assert wide.beats(now_s) == 3

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,8 +11,9 @@ from policies.waiting import WaitingApp
 from rm_proxy.coordinator.queue_usage import AllUsage
 from rm_proxy.dispatch.central_queue import UNLIMITED, CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces
-from rm_proxy.dispatch.group_queue import ALIVE_S, Demand
-from rm_proxy.dispatch.shares import Shares
+from rm_proxy.dispatch.group_queue import Demand
+from rm_proxy.dispatch.heartbeats import LEAST_S
+from rm_proxy.dispatch.shares import EVERYBODY, Shares
 
 ONE, TWO = Resources(1024, 1), Resources(2048, 2)
 EMPTY = NodeView("n", capacity=Resources(1 << 20, 1 << 10))
@@ -77,10 +79,22 @@ def test_without_an_order_nobody_has_claims() -> None:
 
 def test_an_application_that_stops_to_heartbeat_loses_its_claims() -> None:
     stage = Stage(4)
-    stage.waits("small", 4, 0, now_s=0.0)
+    for at_s in (-2.0, -1.0, 0.0):
+        stage.waits("small", 4, 0, now_s=at_s)
     stage.waits("wide", 9, 1, now_s=0.0)
-    assert stage.may("wide", ALIVE_S) == 0
-    assert stage.may("wide", ALIVE_S + 0.1) == UNLIMITED
+    assert stage.may("wide", LEAST_S) == 0
+    assert stage.may("wide", LEAST_S + 0.1) == UNLIMITED
+
+
+@pytest.mark.parametrize("interval_s", [0.2, 1.0, 2.0, 3.0, 4.5])
+def test_claims_last_until_the_next_heartbeat_whatever_the_interval(interval_s: float) -> None:
+    stage = Stage(4)
+    for number in range(3):
+        stage.waits("small", 4, 0, now_s=number * interval_s)
+    stage.waits("wide", 9, 1, now_s=0.0)
+    last_s = 2 * interval_s
+    assert stage.may("wide", last_s + 1.9 * interval_s) == 0, "one heartbeat comes almost an interval too late"
+    assert stage.may("wide", last_s + max(LEAST_S, 2 * interval_s) + 0.1) == UNLIMITED
 
 
 def test_places_that_an_application_did_not_take_are_not_kept_for_it() -> None:
@@ -93,6 +107,30 @@ def test_places_that_an_application_did_not_take_are_not_kept_for_it() -> None:
     assert stage.may("wide") == 2, "one is new"
     stage.waits("picky", 4, 0, now_s=1.0)
     assert stage.may("wide", 1.0) == 0
+
+
+def test_a_place_that_comes_free_after_others_took_what_was_left_is_new() -> None:
+    """It was taken for one of those that had been left, and went to the wide application, too."""
+    stage = Stage(2)
+    stage.waits("picky", 4, 0, full=1)
+    stage.waits("wide", 9, 1)
+    assert stage.may("wide") == UNLIMITED
+    stage.to(0)
+    stage.waits("wide", 7, 1, placed=2)
+    stage.to(2)
+    assert stage.may("wide") == 0
+    stage.waits("picky", 4, 0, now_s=0.5, full=1)
+    assert stage.may("wide", 0.5) == UNLIMITED, "these it left, too"
+
+
+def test_the_next_place_is_new_for_one_that_left_all_before() -> None:
+    """Of two queues, while nothing is free: whose turn is next."""
+    stage = Stage(2)
+    stage.waits("picky", 4, 0, full=1)
+    key = ("", ONE)
+    assert stage.queue._groups[EVERYBODY].claims(*key, stage.queue._budgets.stock) == 0
+    stage.to(0)
+    assert stage.queue._groups[EVERYBODY].claims(*key, stage.queue._budgets._next) == 1
 
 
 def test_claims_of_another_size_count_by_what_they_take() -> None:

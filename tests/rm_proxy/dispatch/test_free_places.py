@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,6 +48,21 @@ def test_counts_follow_changes() -> None:
     assert nodes.free.count("", ONE) == 4 and nodes.free.nodes("", ONE) == ["node1"]
     nodes.set(1, None)
     assert nodes.free.count("", ONE) == 0 and nodes.free.nodes("", ONE) == []
+
+
+def test_places_that_came_free_are_counted_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken ones are not taken off, and no count is lower than before when its size was forgotten meanwhile."""
+    nodes, used = Nodes(EMPTY), replace(EMPTY, used_q=Resources(4096, 4))
+    assert nodes.free.stock("", ONE) == (4, 4)
+    nodes.set(0, used)
+    assert nodes.free.stock("", ONE) == (0, 4)
+    nodes.set(0, replace(EMPTY, used_q=Resources(1024, 1)))
+    assert nodes.free.stock("", ONE) == (3, 7)
+    monkeypatch.setattr(free_places, "MAX_SIZES", 1)
+    nodes.free.count("", SIZES[1])
+    assert nodes.free.stock("", ONE) == (3, 10)
+    nodes.free.bind_ahead(1.0)
+    assert nodes.free.stock("", ONE) == (3, 13)
 
 
 def test_a_full_node_has_one_place_ahead_while_a_container_is_about_to_end() -> None:

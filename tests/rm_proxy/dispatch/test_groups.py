@@ -12,16 +12,18 @@ from hypothesis import strategies as st
 from policies.model import AppView, NodeView, Resources
 from policies.waiting import WaitingApp
 from rm_proxy.coordinator.queue_usage import AllUsage, right_of
-from rm_proxy.dispatch import group_queue
 from rm_proxy.dispatch.central_queue import STARVE_S, UNLIMITED, CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces
-from rm_proxy.dispatch.group_queue import ALIVE_S, Demand, Wanted
+from rm_proxy.dispatch.group_queue import Demand, Wanted
+from rm_proxy.dispatch.heartbeats import ASSUMED_S, INTERVALS
 from rm_proxy.dispatch.shares import Group, Shares
 from rm_proxy.yarn.models import YarnQueue
 
 ONE, LARGE = Resources(1024, 1), Resources(4096, 4)
 EMPTY = NodeView("n", capacity=Resources(1 << 20, 1 << 10))
 MOST = 300
+ALIVE_S = INTERVALS * ASSUMED_S
+"""After a first heartbeat."""
 
 
 def yarn_queue(path: str, percent: int, user_ratio: float = 1.0, leaf: bool = True) -> YarnQueue:
@@ -118,7 +120,7 @@ def test_the_order_of_applications_acts_within_a_group() -> None:
 
 def test_silent_masters_and_forgotten_ones_claim_nothing() -> None:
     stage = flooded(10)
-    stage.waits("small", "alice", 50, now_s=3.0)
+    stage.waits("small", "alice", 50, now_s=ALIVE_S + 1)
     assert stage.may("small", ALIVE_S) == 0 and stage.may("small", ALIVE_S + 0.1) == UNLIMITED
     stage = flooded(10)
     stage.queue.forget("wide")
@@ -211,7 +213,7 @@ def test_thousands_of_applications_cost_as_much_as_their_groups(monkeypatch: pyt
         stage.waits(f"a{number}", f"u{number % 20}", 3, grade=number % 5)
     asked: list[Wanted] = []
     claims = Wanted.claims
-    monkeypatch.setattr(Wanted, "claims", lambda self, free: asked.append(self) or claims(self, free))
+    monkeypatch.setattr(Wanted, "claims", lambda self, stock: asked.append(self) or claims(self, stock))
     assert stage.may("a2") == 1, "twenty users with nothing yet share seven places, each begun one counts"
     assert len(asked) <= 20 + 5
     asked.clear()
@@ -222,7 +224,7 @@ def test_thousands_of_applications_cost_as_much_as_their_groups(monkeypatch: pyt
         stage.queue.forget(f"a{number}")
     stage.waits("last", "u1", 3, now_s=9.0)
     assert len(stage.queue) == 1 and stage.queue.why("last", 9.0).startswith("3 containers wait")
-    assert stage.queue.claimed_idle(9.0) == 3 and stage.queue.claimed_idle(9.0 + 2 * group_queue.ALIVE_S) == 0
+    assert stage.queue.claimed_idle(9.0) == 3 and stage.queue.claimed_idle(9.0 + 2 * ALIVE_S) == 0
 
 
 APPS = st.lists(

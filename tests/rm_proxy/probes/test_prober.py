@@ -7,7 +7,7 @@ import pytest
 
 from policies.model import JobClass
 from rm_proxy.attempt.effects import Decided
-from rm_proxy.dispatch.group_queue import ALIVE_S
+from rm_proxy.dispatch.heartbeats import LEAST_S
 from rm_proxy.probes.prober import MAX_PASSES, PASSED_S
 from tests.rm_proxy.probes.stage import Stage
 
@@ -51,12 +51,18 @@ def test_more_tasks_get_probes_of_their_own() -> None:
     assert stage.prober.jobs["a"].count == 8
 
 
-def test_a_silent_application_loses_its_turn() -> None:
+@pytest.mark.parametrize("interval_s", [0.5, 1.0, 3.0])
+def test_a_silent_application_loses_its_turn(interval_s: float) -> None:
+    """Not before its next heartbeat is long due, by its own interval."""
     stage = Stage(BATCH)
-    stage.waits("a", 1)
+    for number in range(3):
+        stage.waits("a", 1, (number - 2) * interval_s)
     stage.waits("b", 1)
     stage.to("n0", free=True)
-    later_s = ALIVE_S + 0.1
+    later_s = max(LEAST_S, 2 * interval_s)
+    stage.waits("b", 1, later_s)
+    assert stage.may("b", later_s) == 0
+    later_s += 0.1
     stage.waits("b", 1, later_s)
     assert stage.may("b", later_s) == 1
     stage.held.add("a")
