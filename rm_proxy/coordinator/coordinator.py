@@ -218,6 +218,8 @@ class Coordinator:
             self.durations.forget_node(node_id)
             self.reports.forget_node(node_id)
             self.thief.forget_node(node_id)
+        if forgotten:
+            self._state.free.follow()  # nobody may ask for a place for long
         if changed:
             self.placer.sampling.changed()
 

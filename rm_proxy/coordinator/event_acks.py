@@ -39,6 +39,10 @@ class EventAcks:
                 del events[seq]
         return min(events, default=seen + 1) - 1
 
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self._open.pop(node_id, None)
+
     def clear(self) -> None:
         """Forget all events: sidecars report them again to another proxy."""
         self._open.clear()

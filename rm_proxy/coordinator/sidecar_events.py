@@ -57,6 +57,7 @@ class SidecarEvents:
     def forget_node(self, node_id: str) -> None:
         """Forget a node that left the cluster."""
         self._handled.pop(node_id, None)
+        self._acks.forget_node(node_id)
 
     def clear(self) -> None:
         """Forget all: sidecars report unsettled events again to the proxy that serves next."""

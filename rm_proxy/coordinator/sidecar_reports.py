@@ -102,16 +102,24 @@ class SidecarReports:
         return Ack(events_to=-1, active=False)
 
     def undelivered(self, drop: DropHeld) -> None:
-        """Store a drop that could not be sent; it goes with the answer to the sidecar's next report."""
+        """Store a drop that could not be sent; it goes with the answer to the next report of the sidecar.
+
+        For a node that left the cluster none is stored.
+        """
+        if drop.node_id not in self._state.nodes:
+            return
         self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
 
     def promoted(self, node_id: str, container_id: str) -> None:
-        """Have a sidecar informed that a container of its node is guaranteed now."""
+        """Have a sidecar informed that a container of its node is guaranteed now, unless the node left the cluster."""
+        if node_id not in self._state.nodes:
+            return
         self._promoted.setdefault(node_id, set()).add(container_id)
 
     def forget_node(self, node_id: str) -> None:
         """Forget a node that left the cluster."""
         self._drops.pop(node_id, None)
+        self._promoted.pop(node_id, None)
         self._events.forget_node(node_id)
         self._idle.forget_node(node_id)
         self._state.giving_way.forget_node(node_id)
