@@ -76,6 +76,7 @@ from rm_proxy.store.applications import MAX_REMEMBERED as MAX_STORED_APPS
 from rm_proxy.store.writer import MAX_TEXT
 from rm_proxy.yarn import client
 from sidecar.connections.connection import MAX_KEPT_BYTES
+from sidecar.gate.gate import MAX_IN_FLIGHT
 from sidecar.node.launches import MAX_FORGERS
 from sidecar.service import reporter, server
 from sidecar.shadow.node_shadow import MAX_FILLS
@@ -319,6 +320,12 @@ def sidecar_bounds() -> Sequence[Bound]:
             size(MAX_KEPT_BYTES),
             "the sidecar stops reading from it meanwhile",
         ),
+        Bound(
+            "calls of one client without an answer",
+            f"{MAX_IN_FLIGHT}, each with an id of its own",
+            "closed",
+            "`quicksilver_sidecar_protocol_errors_total`",
+        ),
         Bound("held starts", held, "shed at once, asked for again", "the container's events"),
         Bound(
             "announcements without a start",
@@ -342,7 +349,7 @@ def sidecar_bounds() -> Sequence[Bound]:
         ),
         Bound(
             "tracker: connections; calls without an answer",
-            f"{setting('tracker.max_connections')}; {MAX_CALLS}",
+            f"{setting('tracker.max_connections')}; {MAX_CALLS}, each with an id of its own",
             "closed",
             "the log",
         ),

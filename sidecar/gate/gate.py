@@ -9,6 +9,7 @@ call is answered: a client that sends it again before has broken the protocol.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from google.protobuf.message import DecodeError, EncodeError
 
@@ -56,6 +57,8 @@ from sidecar.gate.start_messages import (
 )
 
 _TOP_CALL_ID = 0x7FFFFFFF
+MAX_IN_FLIGHT: Final = 4096
+"""Calls of one client without an answer; Hadoop's clients have one for each of their threads (MapReduce: 500)."""
 
 
 class Gate:
@@ -158,6 +161,8 @@ class Gate:
             case Call():
                 if event.call_id in self._in_flight or event.call_id in self._awaited:
                     raise RemoteProtocolError(f"call id {event.call_id} comes again before its call is answered")
+                if len(self._in_flight) >= MAX_IN_FLIGHT:
+                    raise RemoteProtocolError(f"more than {MAX_IN_FLIGHT} calls are waiting for their answers")
                 self._in_flight.add(event.call_id)
                 self._calls.take(event)
                 return

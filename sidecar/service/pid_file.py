@@ -14,6 +14,7 @@ write for another user's process. That holds after a NodeManager's restart, too,
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path, PurePath
@@ -23,7 +24,11 @@ from sidecar.resizer.processes import PROC, Process, began_s, groups_of
 
 _CLOCK_S: Final = 10.0
 """A process that began this many seconds before its container is another one; less may be a change of the clock."""
+_LAST_PID: Final = 2**22
+"""The kernel gives no larger number (PID_MAX_LIMIT)."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+"""The last one: a link, which the NodeManager does not make."""
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -37,7 +42,10 @@ class PidFile(NamedTuple):
 
 
 def read_pid_file(local_dir: Path, app_id: str, container_id: str) -> PidFile | None:
-    """Return what the pid file says, None when there is none (yet). No symbolic link is followed. Raises OSError."""
+    """Return what the pid file says, None when there is none (yet), or none that names a process.
+
+    No symbolic link is followed. Raises OSError.
+    """
     try:
         folder = os.open(local_dir / "nmPrivate", _FOLDER)
         try:
@@ -47,15 +55,18 @@ def read_pid_file(local_dir: Path, app_id: str, container_id: str) -> PidFile | 
             descriptor = os.open(f"{container_id}.pid", _FILE, dir_fd=folder)
         finally:
             os.close(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise
     try:
         about = os.fstat(descriptor)
         plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1
         text = os.read(descriptor, 64).strip() if plain else b""
     finally:
         os.close(descriptor)
-    return PidFile(int(text), about.st_mtime, about.st_uid) if text.isdigit() else None
+    pid = int(text) if text.isdigit() else 0
+    return PidFile(pid, about.st_mtime, about.st_uid) if 0 < pid <= _LAST_PID else None
 
 
 def doubt(file: PidFile, process: Process, container_id: str, sent_s: float, proc: Path = PROC) -> str:

@@ -227,6 +227,8 @@ class TrackerRelay:
             return
         if len(self._asked) >= MAX_CALLS:
             raise RemoteProtocolError(f"more than {MAX_CALLS} calls without an answer")
+        if call.call_id in self._asked:
+            raise RemoteProtocolError(f"call id {call.call_id} comes again before its call is answered")
         self._asked[call.call_id] = (call.method, _running(statuses))
 
     # Answers of the ResourceManager

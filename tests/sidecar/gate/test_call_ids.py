@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.connection import NM_PROTOCOL, Call
 from hadoop_rpc.protos import yarn_pb2 as y
+from sidecar.gate import gate
 from sidecar.gate.events import (
     Again,
     CloseClient,
@@ -117,6 +118,23 @@ def test_an_id_is_free_again_with_its_answer(holds: list[bool]) -> None:
             talk.answer(talk.server.response(call, b""))
         (answer,) = talk.heard()
         assert answer.call_id == 7  # type: ignore[attr-defined]
+
+
+def test_calls_without_an_answer_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs memory here, and a NodeManager that does not answer is no reason to take more of them."""
+    monkeypatch.setattr(gate, "MAX_IN_FLIGHT", 5)
+    talk = Talk()
+    talk.login()
+    body = y.GetContainerStatusesRequestProto(container_id=[container_proto(cid(2))])
+    for call_id in range(5):
+        assert not talk.say(talk.client.call("getContainerStatuses", NM_PROTOCOL, body, call_id=call_id))
+    calls = talk.arrived()
+    assert len(calls) == 5 and isinstance(calls[0], Call)
+    talk.answer(talk.server.response(calls[0], y.GetContainerStatusesResponseProto()))
+    talk.say(talk.client.call("getContainerStatuses", NM_PROTOCOL, body, call_id=5))
+    garbage, *rest = talk.say(talk.client.call("getContainerStatuses", NM_PROTOCOL, body, call_id=6))
+    assert garbage == Garbage("client", "more than 5 calls are waiting for their answers")
+    assert CloseClient() in rest
 
 
 def test_two_early_starts_of_one_container_are_both_sent_again() -> None:

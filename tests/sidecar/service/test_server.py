@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
 import time
@@ -28,7 +29,7 @@ from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
 from sidecar.config import Place, SidecarSettings
 from sidecar.gate.start_messages import container_id, container_proto
-from sidecar.service import server
+from sidecar.service import process_watch, server
 from sidecar.service.server import Sidecar
 from tests import loops
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, nm_token, nm_web, start_request
@@ -448,16 +449,20 @@ def test_encrypted_connections_are_said_in_the_limits(tmp_path: Path) -> None:
     run(story)
 
 
-def test_unreadable_pid_files_are_said_and_the_nodemanagers_list_does(tmp_path: Path) -> None:
+def test_unreadable_pid_files_are_said_and_the_nodemanagers_list_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(process_watch, "read_pid_file", unreadable)  # to root no mode is
+
     async def story() -> None:
-        path = tmp_path / "nmPrivate" / APP / cid(2) / f"{cid(2)}.pid"
-        path.parent.mkdir(parents=True)
-        path.symlink_to(path)  # as unreadable to root as mode 0700 is to others
         async with world(tmp_path) as w:
             am = await FakeAm.connect(w.port)
             await am.start(start_request(cid(2), opportunistic=False))
             await until(lambda: w.sidecar.limitations.texts())
-            assert "nmPrivate cannot be read: Too many levels of symbolic links" in w.sidecar.limitations.texts()[0]
+            assert "nmPrivate cannot be read: Permission denied" in w.sidecar.limitations.texts()[0]
             w.nm.end(cid(2))
             await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
             assert w.proxy.reports[-1].limits == w.sidecar.limitations.texts()

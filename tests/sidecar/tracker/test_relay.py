@@ -288,6 +288,27 @@ def test_frames_and_open_calls_have_bounds() -> None:
     assert last == [Garbage("NodeManager", "more than 1000 calls without an answer")]
 
 
+@pytest.mark.parametrize("method", ["registerNodeManager", "nodeHeartbeat"])
+def test_a_second_call_under_an_id_in_flight_is_garbage(method: str) -> None:
+    """The answer to the first one would be read as that to the second, and the other's passed on as it came."""
+    talk = Talk(TrackerRelay(Size(0, 4)))
+    first = talk.ask("registerNodeManager", register(resource(8192, 8)))
+    body = register(resource(8192, 8)) if method == "registerNodeManager" else heartbeat()
+    again = talk.node.call(method, TRACKER_PROTOCOL, body, call_id=first.call_id)
+    said = f"call id {first.call_id} comes again before its call is answered"
+    assert talk.relay.handle(FromNode(again)) == [Garbage("NodeManager", said)]
+
+
+def test_an_id_is_free_again_with_its_answer() -> None:
+    talk = Talk(TrackerRelay(Size(0, 4)))
+    call = talk.ask("nodeHeartbeat", heartbeat())
+    talk.answer(call, s.NodeHeartbeatResponseProto())
+    commands = talk.relay.handle(
+        FromNode(talk.node.call("nodeHeartbeat", TRACKER_PROTOCOL, heartbeat(), call_id=call.call_id))
+    )
+    assert not [one for one in commands if isinstance(one, Garbage)]
+
+
 @given(data=st.data())
 def test_how_the_bytes_are_cut_does_not_matter(data: st.DataObject) -> None:
     node = ClientConnection(client_id=bytes(16))
