@@ -70,7 +70,7 @@ def look(where: Where, urls: tuple[str, ...], offline: bool) -> Facts:
 
     facts = read_files(where)
     if not offline:
-        from quicksilver.doctor.live import ask_daemons
+        from quicksilver.doctor.live.daemons import ask_daemons
 
         facts = ask_daemons(facts, urls)
     return look_here(facts, where, offline)

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from quicksilver.common.process.version import version
-from quicksilver.doctor import live
 from quicksilver.doctor.checks_live import numbers
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.diagnose import diagnose
-from quicksilver.doctor.live import ask_daemons
+from quicksilver.doctor.live import daemons
+from quicksilver.doctor.live.daemons import ask_daemons
 from quicksilver.doctor.model import Facts, Finding, Live, Proxy, Severity
 from tests.quicksilver.doctor.words import ALL_Q, Copy, copy_of
 
@@ -33,6 +33,8 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.copy = copy_of(folder, ALL_Q, nodes=1)
         self.answers: dict[str, Any] = {}
+        """JSON data; bytes as they are; a text is an address to which a redirect leads."""
+        self.asked: list[str] = []
         self.skew_s: dict[str, float] = {}
         """By the beginning of a path."""
         self.counted = True
@@ -55,12 +57,17 @@ class World:
     def answer(self, call: BaseHTTPRequestHandler) -> None:
         path = call.path.partition("?")[0]
         self._opened += self.counted
+        self.asked.append(path)
         body: bytes | None = None
         if path.endswith("/metrics"):
             body = f"quicksilver_sidecar_connections_opened_total {float(self._opened)}\n".encode()
         elif path in self.answers:
-            body = json.dumps(self.answers[path]).encode()
-        call.send_response_only(200 if body is not None else 404)
+            said = self.answers[path]
+            body = said if isinstance(said, bytes) else json.dumps(said).encode()
+        moved = self.answers[path] if isinstance(self.answers.get(path), str) else ""
+        call.send_response_only(302 if moved else 200 if body is not None else 404)
+        if moved:
+            call.send_header("Location", moved)
         skew_s = next((s for start, s in self.skew_s.items() if path.startswith(start)), 0.0)
         call.send_header("Date", formatdate(time.time() + skew_s, usegmt=True))
         call.send_header("Content-Length", str(len(body or b"")))
@@ -119,7 +126,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(live, "_SEEN_WITHIN_S", 0.2)
+    monkeypatch.setattr(daemons, "_SEEN_WITHIN_S", 0.2)
     made = World(tmp_path)
     thread = Thread(target=made.server.serve_forever, args=(0.01,))
     thread.start()
@@ -226,6 +233,53 @@ def test_a_job_that_goes_around_the_proxy(world: World) -> None:
     assert world.serious().keys() == {"job-address"}
     row["value"] = "127.0.0.1:18030"
     assert world.serious() == {}
+
+
+LIES = (
+    b"",
+    b"[]",
+    b"7",
+    b"null",
+    b'"x"',
+    b"<html>",
+    b"[" * 100_000,
+    b'{"conf": 5}',
+    b'{"conf": {"property": 5}}',
+    b'{"conf": {"property": [1]}}',
+    b'{"conf": {"property": [{"name": {}, "value": []}]}}',
+    b'{"conf": {"property": {"name": "x"}}}',
+)
+
+
+def test_an_application_master_that_lies_ends_no_check(world: World) -> None:
+    """The ResourceManager passes the call on to it: one of any user's answers the admin's command."""
+    app = "application_1_0001"
+    path = f"/proxy/{app}/ws/v1/mapreduce/jobs/job_1_0001/conf"
+    world.answers["/ws/v1/cluster/apps"] = {"apps": {"app": [{"id": app}]}}
+    for lie in LIES:
+        world.answers[path] = lie
+        assert world.serious() == {}, lie[:40]
+    world.answers[path] = f"{world.url}/elsewhere"
+    assert world.serious() == {} and "/elsewhere" not in world.asked, "no redirect of its is followed"
+    name = "yarn.resourcemanager.scheduler.address"
+    world.answers[path] = {"conf": {"property": [{"name": name, "value": "\x1b[2J127.0.0.1:1\n"}]}}
+    assert world.serious()["job-address"] == f"job_1_0001 has {name}=?[2J127.0.0.1:1 "
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_daemon_that_answers_something_else_is_one_that_was_not_asked(world: World, lie: bytes) -> None:
+    honest = dict(world.answers)
+    for path in honest:
+        world.answers = honest | {path: lie}
+        facts, _ = world.look()
+        assert facts.live is not None
+
+
+def test_a_proxy_whose_list_has_no_end_is_read_to_a_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_PAGES", 3)
+    world.answers["/v1/nodes"]["more"] = True
+    assert world.serious() == {}
+    assert world.asked.count("/v1/nodes") == 3
 
 
 def test_what_does_not_answer_is_said(world: World) -> None:

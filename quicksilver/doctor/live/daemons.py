@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from threading import Lock
-from typing import Any, Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 import requests
+from pydantic import BaseModel, ValidationError
 from requests.auth import AuthBase
 
 from quicksilver.common.address import Address, parse_address
@@ -25,6 +26,18 @@ from quicksilver.common.http.tokens import Role, read_tokens
 from quicksilver.common.kerberos.login import Negotiate
 from quicksilver.common.process.version import version
 from quicksilver.doctor.collect import from_daemon
+from quicksilver.doctor.live.answers import (
+    AppsAnswer,
+    ClusterAnswer,
+    ConfAnswer,
+    HealthAnswer,
+    JobAnswer,
+    NodeAnswer,
+    NodesAnswer,
+    SidecarRow,
+    SidecarsAnswer,
+    VersionAnswer,
+)
 from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
 from rm_proxy.yarn.client import YarnRest
 
@@ -33,16 +46,19 @@ _WORKERS: Final = 16
 _JOBS: Final = 20
 _SEEN_WITHIN_S: Final = 1.0
 _POLL_S: Final = 0.05
+_PAGES: Final = 100
+"""Of a proxy's nodes, 1000 each."""
 _OPENED: Final = "quicksilver_sidecar_connections_opened_total"
 T = TypeVar("T")
 R = TypeVar("R")
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(slots=True)
-class Answer:
-    """A JSON answer; `skew_s` is the server's clock minus ours."""
+class Answer(Generic[M]):
+    """An answer; `skew_s` is the server's clock minus ours."""
 
-    data: Any
+    data: M
     skew_s: float | None
 
 
@@ -58,18 +74,20 @@ class Asker:
     failed: list[Unchecked] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
-    def ask(self, url: str, what: str = "", *, ours: bool = False, **params: str) -> Answer | None:
-        """GET a URL; None when there is no JSON answer, which is kept as unchecked if `what` names it.
+    def ask(
+        self, url: str, model: type[M], what: str = "", *, ours: bool = False, follows: bool = True, **params: str
+    ) -> Answer[M] | None:
+        """GET a URL; None when there is no answer as `model`, which is kept as unchecked if `what` names it.
 
-        ours: it is a proxy's or a sidecar's.
+        ours: it is a proxy's or a sidecar's; follows: whether a redirect is followed.
         """
         try:
             before_s = time.time()
-            response = self._get(url, params, ours)
+            response = self._get(url, params, ours, follows)
             now_s = (before_s + time.time()) / 2
             response.raise_for_status()
-            return Answer(response.json(), _skew_s(response.headers.get("Date"), now_s))
-        except (requests.RequestException, QuicksilverError, ValueError, RecursionError) as error:
+            return Answer(model.model_validate_json(response.content), _skew_s(response.headers.get("Date"), now_s))
+        except (requests.RequestException, QuicksilverError, ValidationError) as error:
             self.miss(what, url, error)
             return None
 
@@ -81,9 +99,9 @@ class Asker:
             return None
         return response.text if response.ok else None
 
-    def _get(self, url: str, params: Mapping[str, str], ours: bool) -> requests.Response:
+    def _get(self, url: str, params: Mapping[str, str], ours: bool, follows: bool = True) -> requests.Response:
         shown = self.credentials if ours else None
-        with rest_session(1, shown, redirects=True) as session:
+        with rest_session(1, shown, redirects=follows) as session:
             session.auth = None if ours else self.auth
             headers = shown.headers(url) if shown else {}
             return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S)
@@ -187,50 +205,43 @@ def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
             asker.failed.append(Unchecked(f"ResourceManager {rm_id}", str(error)))
             continue
         name = f"ResourceManager {rm_id}" if rm_id else "ResourceManager"
-        answer = asker.ask(f"{url}/ws/v1/cluster/info", name)
+        answer = asker.ask(f"{url}/ws/v1/cluster/info", ClusterAnswer, name)
         if answer is None:
             continue
-        info = answer.data.get("clusterInfo", {})
+        info = answer.data.info
         values, programmatic = _conf(asker, url, name)
-        said = str(info.get("resourceManagerVersion") or info.get("hadoopVersion") or "")
-        state = str(info.get("haState", ""))
-        found.append(Daemon(RM, name, url, said, values, programmatic, answer.skew_s, rm_id, state))
+        said = info.version or info.hadoop_version
+        found.append(Daemon(RM, name, url, said, values, programmatic, answer.skew_s, rm_id, info.ha_state))
     return found
 
 
 def _conf(asker: Asker, url: str, name: str) -> tuple[Mapping[str, str] | None, frozenset[str]]:
     """Return what a daemon runs with, and what of it came from no file."""
-    answer = asker.ask(f"{url}/conf", f"configuration of {name}", format="json")
-    rows = answer.data.get("properties") if answer and isinstance(answer.data, dict) else None
-    if not isinstance(rows, list):
+    answer = asker.ask(f"{url}/conf", ConfAnswer, f"configuration of {name}", format="json")
+    if answer is None:
         return None, frozenset()
-    values = {str(row["key"]): str(row.get("value") or "") for row in rows if "key" in row}
-    own = frozenset(str(row["key"]) for row in rows if row.get("resource") in ("programmatically", "Unknown"))
-    return values, own
+    rows = [row for row in answer.data.properties if row.key]
+    own = frozenset(row.key for row in rows if row.resource in ("programmatically", "Unknown"))
+    return {row.key: row.value for row in rows}, own
 
 
 def _nodes(asker: Asker, rm: str) -> tuple[list[Node], dict[str, str]]:
     """Return the nodes, and their web addresses by id."""
-    answer = asker.ask(f"{rm}/ws/v1/cluster/nodes", "the cluster's nodes")
-    rows = ((answer.data.get("nodes") or {}).get("node") or []) if answer else []
-    nodes, web = [], {}
-    for row in rows:
-        node = Node(str(row["id"]), str(row.get("state", "")), str(row.get("version", "")))
-        nodes.append(replace(node, health=str(row.get("healthReport", ""))))
-        if row.get("nodeHTTPAddress"):
-            web[node.id] = str(row["nodeHTTPAddress"])
-    return nodes, web
+    answer = asker.ask(f"{rm}/ws/v1/cluster/nodes", NodesAnswer, "the cluster's nodes")
+    rows = answer.data.nodes.node if answer and answer.data.nodes else []
+    nodes = [Node(row.id, row.state, row.version, health=row.health) for row in rows]
+    return nodes, {row.id: row.web for row in rows if row.web}
 
 
 def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon | None:
     if node.state != "RUNNING" or node.id not in web:
         return None
     url, name = f"{scheme}://{web[node.id]}", f"NodeManager {node.id}"
-    answer = asker.ask(f"{url}/ws/v1/node/info", name)
+    answer = asker.ask(f"{url}/ws/v1/node/info", NodeAnswer, name)
     if answer is None:
         return None
     values, programmatic = _conf(asker, url, name)
-    said = str(answer.data.get("nodeInfo", {}).get("nodeManagerVersion", ""))
+    said = answer.data.info.version
     return Daemon(NM, node.id.rpartition(":")[0], url, said, values, programmatic, answer.skew_s)
 
 
@@ -247,17 +258,17 @@ def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None
 
 
 def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
-    answer = asker.ask(f"{url}/v1/health", ours=True)
+    answer = asker.ask(f"{url}/v1/health", HealthAnswer, ours=True)
     if answer is None:
         return Proxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
     data = answer.data
     return Proxy(
         url,
-        version=str(data.get("version", "")),
-        mode=str(data.get("mode", "")),
-        listen=str(data.get("listen", "")),
-        upstream=str(data.get("upstream", "")),
-        problems=tuple(map(str, data.get("problems", ()))),
+        version=data.version,
+        mode=data.mode,
+        listen=data.listen,
+        upstream=data.upstream,
+        problems=tuple(data.problems),
         skew_s=answer.skew_s,
         ha_id=rm_id,
     )
@@ -265,30 +276,33 @@ def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
 
 def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[Node]:
     """Return the nodes with what the proxy and their sidecars report."""
-    rows: dict[str, Any] = {}
+    rows: dict[str, SidecarRow] = {}
     for url in proxies:
-        offset, more = 0, True
-        while more:
-            answer = asker.ask(f"{url}/v1/nodes", "the proxy's nodes", ours=True, limit="1000", offset=str(offset))
-            items = answer.data.get("items", []) if answer else []
-            rows |= {row["id"]: row for row in items if row.get("usable") or row["id"] not in rows}
-            offset, more = offset + len(items), bool(answer and answer.data.get("more") and items)
+        offset = 0
+        for _ in range(_PAGES):
+            page = f"{url}/v1/nodes?limit=1000&offset={offset}"
+            answer = asker.ask(page, SidecarsAnswer, "the proxy's nodes", ours=True)
+            items = answer.data.items if answer else []
+            rows |= {row.id: row for row in items if row.usable or row.id not in rows}
+            offset += len(items)
+            if answer is None or not answer.data.more or not items:
+                break
     if not proxies:
         return nodes
     return _many(lambda node: _with_sidecar(asker, node, rows.get(node.id)), nodes)
 
 
-def _with_sidecar(asker: Asker, node: Node, row: Mapping[str, Any] | None) -> Node:
+def _with_sidecar(asker: Asker, node: Node, row: SidecarRow | None) -> Node:
     if node.state != "RUNNING":
         return node
     if row is None:
         return replace(node, usable=False, why_unusable="the proxy does not know the node")
-    url = str(row.get("sidecar_url") or "").rstrip("/")
-    node = replace(node, usable=bool(row["usable"]), why_unusable=str(row.get("why_unusable", "")), sidecar_url=url)
-    answer = asker.ask(f"{url}/healthz", f"the sidecar of {node.id}", ours=True) if url else None
+    url = row.sidecar_url.rstrip("/")
+    node = replace(node, usable=row.usable, why_unusable=row.why_unusable, sidecar_url=url)
+    answer = asker.ask(f"{url}/healthz", VersionAnswer, f"the sidecar of {node.id}", ours=True) if url else None
     if answer is None:
         return node
-    said = str(answer.data.get("version", ""))
+    said = answer.data.version
     return replace(node, sidecar_version=said, sidecar_skew_s=answer.skew_s, passes=_comes_through(asker, node.id, url))
 
 
@@ -321,18 +335,19 @@ def _opened(metrics: str | None) -> float | None:
 
 
 def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
-    """Yield some running MapReduce jobs with the scheduler address that they were submitted with."""
-    url = f"{rm}/ws/v1/cluster/apps"
-    answer = asker.ask(url, "running jobs", states="RUNNING", applicationTypes="MAPREDUCE", limit=str(_JOBS))
-    for row in ((answer.data.get("apps") or {}).get("app") or []) if answer else []:
-        job = str(row["id"]).replace("application", "job")
-        conf = asker.ask(f"{rm}/proxy/{row['id']}/ws/v1/mapreduce/jobs/{job}/conf")
-        values = {
-            p.get("name"): p.get("value") for p in (conf.data.get("conf", {}).get("property", []) if conf else [])
-        }
+    """Yield some running MapReduce jobs with the scheduler address that they were submitted with.
+
+    The ResourceManager passes the call on to the job's own application master, which may say anything.
+    """
+    url, limit = f"{rm}/ws/v1/cluster/apps", str(_JOBS)
+    answer = asker.ask(url, AppsAnswer, "running jobs", states="RUNNING", applicationTypes="MAPREDUCE", limit=limit)
+    for row in answer.data.apps.app[:_JOBS] if answer and answer.data.apps else []:
+        job = row.id.replace("application", "job")
+        conf = asker.ask(f"{rm}/proxy/{row.id}/ws/v1/mapreduce/jobs/{job}/conf", JobAnswer, follows=False)
+        values = {one.name: one.value for one in conf.data.conf.properties} if conf else {}
         scheduler = values.get("yarn.resourcemanager.scheduler.address")
         if scheduler:
-            yield Job(job, str(scheduler))
+            yield Job(job, scheduler)
 
 
 async def _queue_names(yarn: YarnRest) -> list[str]:

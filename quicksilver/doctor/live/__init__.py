@@ -1,0 +1,1 @@
+"""What running daemons answer."""
