@@ -195,7 +195,7 @@ class WebHdfs:
         try:
             remote = answer.json()["RemoteException"]
             what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             remedy = TICKETS if answer.status_code == 401 else ""
             what = f"WebHDFS answered {answer.status_code} {answer.reason}"
             raise HdfsError(what, place=place, remedy=remedy) from None

@@ -114,7 +114,7 @@ class Restart(Part):
 
     policy: Literal["never", "on-failure", "always"] = "on-failure"
     """Whether an instance is started again: never, after an exit status that is not 0, or always."""
-    limit: int = Field(3, ge=0)
+    limit: int = Field(3, ge=0, le=1_000_000)
     """Restarts of one instance before the service has failed. A core service that failed fails the application; a
     failed elastic instance is given up (Zoe, §5). Preempted and lost containers do not count."""
 
@@ -122,9 +122,9 @@ class Restart(Part):
 class Resources(Part):
     """What one instance needs."""
 
-    memory_mb: int = Field(ge=1)
+    memory_mb: int = Field(ge=1, le=10_000_000)
     """Memory of its container, which YARN rounds up to its own step; YARN ends a container that uses more."""
-    vcores: int = Field(1, ge=1)
+    vcores: int = Field(1, ge=1, le=100_000)
     """Virtual cores, as YARN counts them."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
@@ -12,6 +12,8 @@ from quicksilver.applications.server.records import AppRecord, Change, Span, Sto
 
 T = TypeVar("T")
 Value = str | int | float | bool
+MAX_INTEGER: Final = 2**31 - 1
+"""Of a number of a version or an instance; a store takes none that is much larger."""
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
@@ -36,7 +38,7 @@ class Submission(Body):
     description: dict[str, Any] | str | None = None
     """As JSON data, or as text of YAML or JSON, whose mistakes are named with their lines."""
     template: str = ""
-    template_version: int | None = Field(None, ge=1)
+    template_version: int | None = Field(None, ge=1, le=MAX_INTEGER)
     """None: the newest."""
     parameters: dict[str, Value] = {}
     user: Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_][A-Za-z0-9._@$-]*)?$", max_length=100)] = ""

@@ -51,9 +51,8 @@ class Reporter:
         """Send the ports until a master answers with where its instances are; None after NO_MASTER_S."""
         until = time.monotonic() + NO_MASTER_S
         while time.monotonic() < until:
-            answer = self._put("ports", state, TIMEOUT_S)
-            if answer is not None:
-                peers: dict[str, Any] = answer["peers"]
+            peers = (self._put("ports", state, TIMEOUT_S) or {}).get("peers")
+            if isinstance(peers, dict):
                 return peers
             self._pause()
         return None
@@ -87,10 +86,11 @@ class Reporter:
             answer = response.read(LIMIT_BYTES)
             if response.status != 200:
                 return None
-            parsed: dict[str, Any] = json.loads(answer)
-            return parsed
-        except (OSError, http.client.HTTPException, ValueError):
+            parsed = json.loads(answer)
+        except (OSError, http.client.HTTPException, ValueError, RecursionError):
             return None
+        else:
+            return parsed if isinstance(parsed, dict) else None  # another program may have the master's port by now
         finally:
             connection.close()
 

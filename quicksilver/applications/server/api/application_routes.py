@@ -14,6 +14,7 @@ from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.applications.server.lifecycle.journal import Journal
 from quicksilver.applications.server.lifecycle.watcher import Watcher
 from quicksilver.applications.server.models import (
+    MAX_INTEGER,
     ApplicationBrief,
     ApplicationDetail,
     ApplicationEntry,
@@ -206,7 +207,7 @@ def log_routes(parts: ApiParts) -> APIRouter:
     async def log(
         app_id: AppId,
         service: Annotated[str, Path(max_length=50)],
-        index: Annotated[int, Path(ge=0)],
+        index: Annotated[int, Path(ge=0, le=MAX_INTEGER)],
         caller: Caller = caller_of,
         file: Annotated[str, Query(max_length=200, pattern=r"^[A-Za-z0-9._-]+$")] = "stdout",
         container: Annotated[str, Query(max_length=100, description="An earlier one of this instance.")] = "",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Header, Query
@@ -12,7 +13,6 @@ from fastapi.responses import StreamingResponse
 
 from quicksilver.applications.server.api.application_routes import ApiParts
 from quicksilver.applications.server.callers import Caller
-from quicksilver.applications.server.lifecycle.event_stream import Listener
 from quicksilver.applications.server.models import ChangeInfo
 from quicksilver.applications.server.records import Change
 from quicksilver.applications.server.store import applications
@@ -20,6 +20,9 @@ from quicksilver.common.http.rest_errors import ApiError
 
 KEEP_ALIVE_S: Final = 15.0
 _BATCH: Final = 500
+MAX_EVENT: Final = 10**15 - 1
+"""Of the number of an event, which is its id."""
+_NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
@@ -32,7 +35,7 @@ def event_routes(parts: ApiParts) -> APIRouter:
     async def events(
         caller: Caller = caller_of,
         app: Annotated[str, Query(max_length=100, description="Only of this application.")] = "",
-        after: Annotated[int | None, Query(ge=0, description="Begin behind this number.")] = None,
+        after: Annotated[int | None, Query(ge=0, le=MAX_EVENT, description="Begin behind this number.")] = None,
         last_event_id: Annotated[str, Header(max_length=30)] = "",
     ) -> StreamingResponse:
         """Each event has its number as id; `Last-Event-ID`, or `after`, continues behind one. See EventSource."""
@@ -40,17 +43,22 @@ def event_routes(parts: ApiParts) -> APIRouter:
         def wants(change: Change) -> bool:
             return caller.may_see(change.user) and app in ("", change.app_id)
 
-        listener = parts.journal.stream.listen(wants)
-        if listener is None:
+        if parts.journal.stream.is_full:
             raise ApiError(429, "too-many-clients", "too many clients listen already; try again later")
-        start = int(last_event_id) if last_event_id.isdigit() else after
-        return StreamingResponse(_lines(parts, listener, start), media_type="text/event-stream", headers=_HEADERS)
+        start = int(last_event_id) if _NUMBER.fullmatch(last_event_id) else after
+        return StreamingResponse(_lines(parts, wants, start), media_type="text/event-stream", headers=_HEADERS)
 
     return router
 
 
-async def _lines(parts: ApiParts, listener: Listener, after: int | None) -> AsyncIterator[bytes]:
-    """Yield what happened after a number, then what happens; ends when the client reads too slowly."""
+async def _lines(parts: ApiParts, wants: Callable[[Change], bool], after: int | None) -> AsyncIterator[bytes]:
+    """Yield what happened after a number, then what happens; ends when the client reads too slowly.
+
+    It listens from the first line on: an answer that never begins, since its client has gone, holds no place.
+    """
+    listener = parts.journal.stream.listen(wants)
+    if listener is None:
+        return
     try:
         read = parts.journal.database.read
         last = await read(applications.last_change) if after is None else after

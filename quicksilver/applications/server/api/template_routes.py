@@ -10,7 +10,14 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 from quicksilver.applications.description.reader import Template, parse_template
 from quicksilver.applications.server.api.application_routes import ApiParts
 from quicksilver.applications.server.callers import Caller
-from quicksilver.applications.server.models import Page, QuotaInfo, TemplateBody, TemplateBrief, TemplateInfo
+from quicksilver.applications.server.models import (
+    MAX_INTEGER,
+    Page,
+    QuotaInfo,
+    TemplateBody,
+    TemplateBrief,
+    TemplateInfo,
+)
 from quicksilver.applications.server.records import Size, StoredTemplate
 from quicksilver.applications.server.store import applications, templates
 from quicksilver.applications.server.submissions import parameters_of
@@ -34,7 +41,7 @@ def template_routes(parts: ApiParts) -> APIRouter:
         return Page(items=[TemplateBrief.of(one) for one in found], offset=0, more=False)
 
     @router.get("/templates/{name}", summary="One template with its parameters")
-    async def one(name: Name, version: Annotated[int | None, Query(ge=1)] = None) -> TemplateInfo:
+    async def one(name: Name, version: Annotated[int | None, Query(ge=1, le=MAX_INTEGER)] = None) -> TemplateInfo:
         """Its newest version, or the one that is named."""
         return await template_info(parts, name, version)
 

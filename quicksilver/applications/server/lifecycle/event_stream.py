@@ -29,6 +29,11 @@ class EventStream:
     def __len__(self) -> int:
         return len(self._listeners)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no place for one more listener."""
+        return len(self._listeners) >= self._clients
+
     def publish(self, change: Change) -> None:
         """Pass a change on; a listener without room misses it, and is marked late."""
         for one in self._listeners:
@@ -41,7 +46,7 @@ class EventStream:
 
     def listen(self, wants: Callable[[Change], bool]) -> Listener | None:
         """Return a new listener; None when there are too many."""
-        if len(self._listeners) >= self._clients:
+        if self.is_full:
             return None
         listener = Listener(self._limit, wants)
         self._listeners.add(listener)

@@ -130,7 +130,7 @@ BROKEN: Final = (
         "no memory at all",
         "memory_mb: 2048",
         "memory_mb: 0",
-        "35: services[1].resources.memory_mb: must be at least 1, got 0; choose a value of the range 1..",
+        "35: services[1].resources.memory_mb: must be at least 1, got 0; choose a value of the range 1..1e+07",
     ),
     (
         "a number as text",

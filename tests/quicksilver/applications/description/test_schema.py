@@ -121,7 +121,7 @@ def test_each_field_is_described() -> None:
 def test_the_page_has_the_fields_of_the_model() -> None:
     page = PAGE.read_text()
     assert with_tables(page) == page, "run python -m quicksilver.applications.description.field_tables " + str(PAGE)
-    assert "| `memory_mb` | MB | must be set | 1.. |" in page
+    assert "| `memory_mb` | MB | must be set | 1..1e+07 |" in page
     with pytest.raises(ValueError, match="the page needs the lines"):
         with_tables("no marks")
     assert with_tables(f"a\n{BEGIN}\nold\n{END}\nb") == f"a\n{BEGIN}\n\n{field_tables()}\n{END}\nb"

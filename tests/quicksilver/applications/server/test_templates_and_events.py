@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,6 +111,47 @@ def test_the_clients_of_the_stream_are_bounded(lab: Served) -> None:
     one = client("POST", "/v1/applications", 202, description=simple())["id"]
     client.until_state(one, "accepted")
     eventually(lambda: len(server.stream) == 0)
+
+
+@pytest.mark.parametrize("last", ["\u00b2", "9" * 30, "9" * 15, "-1", "x", ""])
+def test_a_client_whose_last_event_is_none_takes_no_place_for_good(lab: Served, last: str) -> None:
+    """With a digit that is no number the call failed, and its place among the listeners was never given back."""
+    _, server, client = lab
+    for _ in range(3):
+        with requests.get(f"{client.url}/v1/events", headers={"Last-Event-ID": last}, stream=True, timeout=20) as one:
+            assert one.status_code == 200 and next(one.iter_lines()) == b": quicksilver"
+        client("POST", "/v1/applications", 202, description=simple())  # a line that the client does not read
+        eventually(lambda: len(server.stream) == 0)
+
+
+def test_an_answer_that_never_begins_takes_no_place(lab: Served) -> None:
+    """Its client may have gone before the first line."""
+    _, server, client = lab
+    for _ in range(5):
+        address = client.url.removeprefix("http://").split(":")
+        with socket.create_connection((address[0], int(address[1])), 20) as one:
+            one.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    client("POST", "/v1/applications", 202, description=simple())
+    eventually(lambda: len(server.stream) == 0)
+    assert events(client, 1, "?after=0")
+
+
+@pytest.mark.parametrize("number", [10**30, 2**63, 2**31])
+def test_numbers_beyond_all_bounds_are_invalid(lab: Served, number: int) -> None:
+    """The store took none of them: the calls ended with 500 and a traceback in the log."""
+    _, _, client = lab
+    client("PUT", "/v1/templates/hello", 200, text=HELLO)
+    for resources in ({"memory_mb": number}, {"memory_mb": 1, "vcores": number}):
+        described = simple()
+        described["services"][0]["resources"] = resources
+        answer = client("POST", "/v1/check", 200, description=described)
+        assert not answer["ok"] and "choose a value of the range 1..1" in answer["mistakes"][0]
+        client("POST", "/v1/applications", 422, description=described)
+    client("POST", "/v1/applications", 422, template="hello", template_version=number)
+    client("GET", f"/v1/templates/hello?version={number}", 422)
+    one = client("POST", "/v1/applications", 202, description=simple())["id"]
+    client("GET", f"/v1/applications/{one}/logs/work/{number}", 422)
+    client("GET", f"/v1/events?after={max(number, 10**15)}", 422)
 
 
 def test_a_slow_listener_is_late_and_takes_no_more_memory() -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from quicksilver.applications.master.launcher import link
 from quicksilver.applications.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE, Child, encode
 from quicksilver.applications.master.launcher.rendezvous import SIGNATURE, candidate_ports, sign, signed
 from tests.paths import ROOT
@@ -33,6 +34,8 @@ class Master:
     def __init__(self) -> None:
         self.messages: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
         self.status, self.refusals = 200, 0
+        self.lies: list[bytes] = []
+        """Its next answers, before the peers."""
         master = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -45,7 +48,7 @@ class Master:
                     master.refusals += 1
                 self.send_response(master.status)
                 self.end_headers()
-                self.wfile.write(json.dumps({"peers": PEERS}).encode())
+                self.wfile.write(master.lies.pop(0) if master.lies else json.dumps({"peers": PEERS}).encode())
 
             def log_message(self, *_: object) -> None:
                 return
@@ -151,6 +154,15 @@ def test_a_command_gets_ports_peers_and_environment(master: Master, started: lis
     assert lines[0] == f"{ports['ports']['web-ui']} 4711 far 8080 far 3"
     assert lines[1:3] == ['it\'s "$HOME"', "and a line"]
     assert lines[3] == json.dumps(PEERS) + "0"  # the file, and how many lines have the launcher's own variable
+
+
+def test_another_program_at_the_masters_port_ends_no_launcher(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answers may be anything; the launcher asks again until a master answers."""
+    monkeypatch.setattr(link, "RETRY_S", 0.01)
+    master.lies = [b"", b"[]", b"7", b"null", b"{}", b'{"peers": 5}', b'{"peers": [1]}', b"[" * 100_000, b"\xff"]
+    asked = len(master.lies) + 1
+    assert link.Reporter(master.url, "container_1_0001_01_000002", KEY).introduce({"ports": {}}) == PEERS
+    assert master.messages.qsize() == asked
 
 
 def test_a_line_of_the_log_makes_it_ready(master: Master, started: list[Launched], tmp_path: Path) -> None:
