@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -30,9 +31,17 @@ class RestServer:
     """
 
     def __init__(
-        self, kind: str, folder: Path, *, upstream: str = _AWAY, more: str = "", security: str = "", files: int = 0
+        self,
+        kind: str,
+        folder: Path,
+        *,
+        upstream: str = _AWAY,
+        more: str = "",
+        security: str = "",
+        files: int = 0,
+        under: Sequence[str] = (),
     ) -> None:
-        """Start it. files: its limit of open files, 0 for this process's own."""
+        """Start it. files: its limit of open files, 0 for this process's own; under: the command that starts it."""
         folder.mkdir(parents=True, exist_ok=True)
         self.kind, self.port, self.listen = kind, free_port(), free_port()
         self.log = folder / f"{kind}.log"
@@ -43,6 +52,7 @@ class RestServer:
             f"{kind.replace('-', '_')}: {{{own}}}\n" + (f"security: {{{security}}}\n" if security else "")
         )
         command = [sys.executable, "-m", "quicksilver", kind, "run", "--config", str(config), "--conf-dir", str(folder)]
+        command = [*under, *command]
         if files:
             command = ["prlimit", f"--nofile={files}:{files}", *command]
         with self.log.open("wb") as log:
