@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -94,6 +95,10 @@ class Child:
         self._forwarded, self._starting = False, False
         self._early = 0
         """A signal that came while the command was being started."""
+        self._news, self._wake = os.pipe()
+        """Has a byte for each signal, and one for the end of the command."""
+        os.set_blocking(self._wake, False)
+        signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._signal)
 
@@ -105,10 +110,21 @@ class Child:
             self._signal(self._early, None)
 
     def wait(self) -> int:
-        """Wait for its end; return its exit status, 128 and the number for a signal, as a shell does."""
+        """Wait for its end; return its exit status, 128 and the number for a signal, as a shell does.
+
+        Python handles signals in this thread alone, and between two calls: one that arrives just before a call that
+        waits, or at another thread, does not end the call. So this thread waits for the descriptor of signals.
+        """
         assert self._process is not None
-        status = self._process.wait()
+        threading.Thread(target=self._reap, args=(self._process,), name="reaper", daemon=True).start()
+        while (status := self._process.returncode) is None:
+            os.read(self._news, 64)
         return status if status >= 0 else 128 - status
+
+    def _reap(self, process: subprocess.Popen[bytes]) -> None:
+        process.wait()
+        with suppress(BlockingIOError):  # full: there is something to read
+            os.write(self._wake, b"\0")
 
     def _signal(self, number: int, _: FrameType | None) -> None:
         """Pass a signal on, later than one that a whole process group got, and only once."""

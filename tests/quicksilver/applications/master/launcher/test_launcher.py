@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -201,8 +202,19 @@ def test_signals_reach_the_command_and_decide_the_status(
     assert "bye" in launched.output()
 
 
-def test_a_signal_that_comes_while_the_command_is_started_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def signals_of_a_launcher() -> Iterator[Child]:
+    """Have the signals of this process handled as a launcher's are, for the time of a with block."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield Child()
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_a_signal_that_comes_while_the_command_is_started_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = subprocess.Popen
 
     def interrupted(*arguments: Any, **more: Any) -> subprocess.Popen[bytes]:
@@ -211,13 +223,22 @@ def test_a_signal_that_comes_while_the_command_is_started_reaches_it(monkeypatch
         return process
 
     monkeypatch.setattr("quicksilver.applications.master.launcher.launcher.subprocess.Popen", interrupted)
-    try:
-        child = Child()
+    with signals_of_a_launcher() as child:
         child.start("exec sleep 300", os.environ)
         assert child.wait() == 128 + signal.SIGTERM
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+def test_a_signal_that_another_thread_gets_reaches_the_command() -> None:
+    """As one that arrives just before the call in which the first thread waits."""
+
+    def signalled() -> None:
+        time.sleep(0.3)  # until the first thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    with signals_of_a_launcher() as child:
+        child.start("exec sleep 20", os.environ)  # its own end, when no signal reaches it
+        threading.Thread(target=signalled).start()
+        assert child.wait() == 128 + signal.SIGTERM
 
 
 def test_a_command_that_is_killed_has_the_status_of_a_shell(
