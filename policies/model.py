@@ -274,14 +274,18 @@ class NodeView:
         Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores. Containers
         that wait for a core take none of it.
         """
-        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
-        if used_g.memory_mb + used_q.memory_mb + resources.memory_mb > capacity.memory_mb:
+        if not self.has_memory(resources):
             return False
+        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
         if self.limit_q is not None and not self.within_limit(resources, used_q):
             return False
         if self.slots:
             return self.containers - self.ahead < self.slots
         return used_g.vcores + used_q.vcores + resources.vcores <= capacity.vcores
+
+    def has_memory(self, resources: Resources) -> bool:
+        """Return whether one more container of this size has memory here, be it beside shrunk ones."""
+        return self.used_g.memory_mb + self.used_q.memory_mb + resources.memory_mb <= self.capacity.memory_mb
 
     def within_limit(self, resources: Resources, used_q: Resources) -> bool:
         """Return whether a container fits into the limit of the `police` policy, beside those that use `used_q`.

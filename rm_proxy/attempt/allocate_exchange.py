@@ -102,7 +102,7 @@ class AllocateExchange:
     def at_rest(self) -> bool:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
-        asks = asks or self.exclusions.due(_off_for_g(self._router, self._world))
+        asks = asks or self.exclusions.due(self._off_for_g())
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
@@ -283,11 +283,16 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
-        if self.exclusions.rewrite(request, _off_for_g(self._router, self._world), self._router.blacklist):
+        if self.exclusions.rewrite(request, self._off_for_g(), self._router.blacklist):
             self._notebook.kept_off(self.exclusions.maybe)
             changed = True
         self._answer_came = False
         return changed
+
+    def _off_for_g(self) -> frozenset[str]:
+        """Return the hosts on which the ResourceManager is to start no guaranteed container of the application now."""
+        crowded = self._world.admissions.crowded(self._router.app_id) | self._steering.crowded
+        return self._router.kept_off | crowded if crowded else self._router.kept_off
 
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         table = self._table
@@ -460,9 +465,3 @@ def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) 
     newer = last.late(request)
     newer.response_id, newer.progress = response_id, request.progress
     return newer
-
-
-def _off_for_g(router: Router, world: ClusterView) -> frozenset[str]:
-    """Return the hosts on which the ResourceManager is to start no guaranteed container of an application now."""
-    crowded = world.admissions.crowded(router.app_id)
-    return router.kept_off | crowded if crowded else router.kept_off

@@ -60,6 +60,9 @@ class Inventory(Protocol):
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""
 
+    def crowded(self, size: Resources) -> frozenset[str]:
+        """Return the hosts where a container of this size would take from others, if it does not everywhere."""
+
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with its queueable use, None when it is not known."""
 

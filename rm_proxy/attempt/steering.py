@@ -60,6 +60,18 @@ class Steering:
         """Work of the application, as in `Ask.work_s`."""
         self._owed: dict[LabelledSize, int] = {}
         """Containers that may go guaranteed with this request, since queue and user are owed them."""
+        self._taken_back: Resources | None = None
+        """Size of a container that went guaranteed for what its queue or user is owed, until none is asked for."""
+
+    @property
+    def crowded(self) -> frozenset[str]:
+        """Hosts where containers that are owed would take from others, while some elsewhere would not."""
+        if self._taken_back is None:
+            return frozenset()
+        if not self._asks_guaranteed():
+            self._taken_back = None
+            return frozenset()
+        return self._cluster.inventory.crowded(self._taken_back)
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -296,6 +308,7 @@ class Steering:
         asked_s = entry.q_reasons[0].asked_s
         waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()
         if waits and entitled(view.queue, ask) and self._cluster.placer.has_room(ask.resources):
+            self._taken_back = ask.resources
             return f"its queue {view.queue.name} is below its guaranteed capacity, and a node has room"
         size = ask.label, ask.resources
         if size not in self._owed:
@@ -304,6 +317,7 @@ class Steering:
         if self._owed[size] <= 0:
             return None
         self._owed[size] -= 1
+        self._taken_back = ask.resources
         if fits_capacity(view.queue, ask):
             return f"its queue {view.queue.name} is below its guaranteed capacity, which other queues use"
         return f"user {ask.app.user} is below the share of one user of {view.queue.name}, which others use"

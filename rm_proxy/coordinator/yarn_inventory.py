@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Final
@@ -221,15 +221,18 @@ class YarnInventory:
         return Room(capacity - used, limits)
 
     def crowded(self, size: Resources) -> frozenset[str]:
-        """Return the hosts of the default partition without room for a container of this size.
+        """Return the hosts of the default partition where a container of this size would take from others.
 
-        None where no host has room, or too many are to be named.
+        Those without a free place; where no host has one, those without memory for it, on which another container would
+        be killed and not shrunk. None where all are alike, or too many are to be named.
         """
-        free = self._state.free.by_node("", size)
-        nodes = [node for node in self._state.nodes.values() if not node.view.label]
-        if not free or len(nodes) - len(free) > MAX_CROWDED:
+        views = {node.id: node.view for node in self._state.nodes.values() if not node.view.label}
+        roomy: Collection[str] = self._state.free.by_node("", size)
+        if not roomy:
+            roomy = {node_id for node_id, view in views.items() if view.has_memory(size)}
+        if not roomy or len(views) - len(roomy) > MAX_CROWDED:
             return frozenset()
-        return frozenset(node.view.host for node in nodes if node.id not in free)
+        return frozenset(view.host for node_id, view in views.items() if node_id not in roomy)
 
     def charge(
         self, attempt_id: str, used_q: Resources, used_g: Resources = _NOTHING, over_q: Resources = _NOTHING

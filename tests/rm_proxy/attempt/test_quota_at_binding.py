@@ -225,3 +225,33 @@ def test_a_failing_quota_makes_it_guaranteed(monkeypatch: pytest.MonkeyPatch) ->
     world.policies = faulty
     am = Am(world)
     assert shown(am.asks(row("*", 2))) == [("*", 2, "G", -1)]
+
+
+def full_nodes(*spare_mb: int) -> Coordinator:
+    """Return nodes of 8 places that another queue's containers fill; each with so much memory to spare."""
+    world = lent(Resources(4096, 4), Resources(8192, 8))
+    world.yarn_nodes([yarn_node(n) for n in range(1, len(spare_mb) + 1)], 0.0)
+    for number, spare in enumerate(spare_mb, start=1):
+        world.reports.report(node_id(number), report(number, used_q_mb=8192 - spare, used_q_vcores=8), 0.0)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("spare_mb", "kept_off"),
+    [((0, 4096, 512), {"host1", "host3"}), ((0, 0, 0), set()), ((4096, 4096, 4096), set())],
+)
+def test_what_is_owed_comes_where_containers_shrink_and_none_is_killed(
+    spare_mb: tuple[int, ...], kept_off: set[str]
+) -> None:
+    am = Am(full_nodes(*spare_mb))
+    am.asks(row("*", 5))
+    am.gets()
+    assert not am.sent.blacklist_request.blacklist_additions, "nothing is guaranteed"
+    am.now_s = 1.1
+    am.asks()
+    assert shares(am) == (3, 2, 0)
+    assert set(am.sent.blacklist_request.blacklist_additions) == kept_off
+    am.gets(*(container(n, 2, row()) for n in (1, 2, 3)))
+    am.now_s = 1.2
+    am.asks(row("*", 0))
+    assert set(am.sent.blacklist_request.blacklist_removals) == kept_off, "no guaranteed one is asked for"
