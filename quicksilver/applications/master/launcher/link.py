@@ -5,9 +5,11 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -20,6 +22,10 @@ NO_MASTER_S: Final = 900.0
 """A launcher without an answer of any master ends after this time, when its command does not run yet."""
 LAST_S: Final = 3.0
 LIMIT_BYTES: Final = 16 * 1024 * 1024
+SMALL_BYTES: Final = 64 * 1024
+"""Bodies beyond this size are read one at a time: whoever reaches the port may send some before the signature."""
+MAX_CONNECTIONS: Final = 8
+"""Open at a time; a further one takes the place of the oldest."""
 
 
 class Known(Protocol):
@@ -103,7 +109,7 @@ class Listener:
         container_id = known.state()["container_id"]
         for port in candidate_ports(container_id):
             try:
-                self._server = ThreadingHTTPServer(("", port), _handler(known, key, turn_to))
+                self._server = _Server(("", port), _handler(known, key, turn_to))
             except OSError as error:
                 refused = error
                 continue
@@ -111,11 +117,44 @@ class Listener:
             break
         else:
             raise refused
-        self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, name="listener", daemon=True).start()
 
 
+class _Server(ThreadingHTTPServer):
+    """A few connections, each in a thread of its own."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        """Listen. Raises OSError."""
+        super().__init__(address, handler)
+        self._connections: dict[Any, None] = {}
+        self._lock = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection; the oldest one ends where too many are open."""
+        with self._lock:
+            if len(self._connections) >= MAX_CONNECTIONS:
+                oldest = next(iter(self._connections))
+                del self._connections[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._connections[request] = None
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._connections.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, *_: object) -> None:
+        """Say nothing: standard error is the command's, and a caller that breaks the protocol hears nothing."""
+
+
 def _handler(known: Known, key: str, turn_to: Callable[[str], None]) -> type[BaseHTTPRequestHandler]:
+    large = threading.Lock()
+
     class Handler(BaseHTTPRequestHandler):
         timeout = TIMEOUT_S
 
@@ -125,7 +164,8 @@ def _handler(known: Known, key: str, turn_to: Callable[[str], None]) -> type[Bas
             if not 0 <= length <= LIMIT_BYTES:
                 self.send_error(413)
                 return
-            body = self.rfile.read(length)
+            with large if length > SMALL_BYTES else nullcontext():
+                body = self._body(length)
             if not signed(key, self.path, body, self.headers.get(SIGNATURE, "")):
                 self.send_error(401)
                 return
@@ -138,6 +178,16 @@ def _handler(known: Known, key: str, turn_to: Callable[[str], None]) -> type[Bas
                 self.send_error(404)
                 return
             self._answer(json.dumps(known.state()).encode())
+
+        def _body(self, length: int) -> bytes:
+            """Return the body, or what came of it within TIMEOUT_S."""
+            until, body = time.monotonic() + TIMEOUT_S, bytearray()
+            while len(body) < length and time.monotonic() < until:
+                part = self.rfile.read1(min(SMALL_BYTES, length - len(body)))
+                if not part:
+                    break
+                body += part
+            return bytes(body)
 
         def _answer(self, data: bytes) -> None:
             self.send_response(200)

@@ -7,12 +7,13 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,31 @@ def test_the_next_master_finds_it_and_gets_what_it_knows(
         assert launched.process.wait(WAIT_S) == 0
     finally:
         second.close()
+
+
+def test_silent_callers_and_large_bodies_without_a_signature_keep_no_master_away(
+    master: Master, started: list[Launched], tmp_path: Path
+) -> None:
+    launched = Launched(tmp_path, master, "while [ ! -f go ]; do sleep 0.05; done")
+    started.append(launched)
+    port = master.next("ports")["listens_on"]
+    master.next("state")
+    descriptors = Path(f"/proc/{launched.process.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    with ExitStack() as open_ones:
+        for number in range(10 * link.MAX_CONNECTIONS):
+            caller = open_ones.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            head = f"PUT /v1/notes HTTP/1.1\r\nContent-Length: {link.LIMIT_BYTES}\r\n\r\n"
+            caller.sendall(b"" if number % 2 else head.encode() + bytes(link.SMALL_BYTES))
+        assert launched.put(port, "/v1/notes", {"seq": 1})[1]["notes"] == {"seq": 1}
+        assert len(list(descriptors.iterdir())) <= before + link.MAX_CONNECTIONS
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as caller:
+        caller.sendall(b"PUT /v1/notes HTTP/1.1\r\nContent-Length: many\r\n\r\n")
+        assert caller.recv(100) == b""
+    assert launched.put(port, "/v1/notes", {"seq": 2, "large": "x" * 2 * link.SMALL_BYTES})[0] == 200
+    (tmp_path / "go").touch()
+    assert launched.process.wait(WAIT_S) == 0
+    assert launched.output("stderr") == "", "standard error is the command's"
 
 
 def test_it_waits_for_a_master_before_it_starts_the_command(
