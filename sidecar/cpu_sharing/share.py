@@ -95,6 +95,11 @@ class Share:
         return self.way in (Way.SHRINK, Way.FREEZE)
 
     @property
+    def measured_s(self) -> float | None:
+        """Attained service in CPU seconds, rounded; None while it is not attached, so that nothing is known of it."""
+        return round(self.attained_s, 3) if self.ready or self.accounted_s is not None else None
+
+    @property
     def untouchable(self) -> bool:
         """Whether it counts in full now, whatever the others need."""
         return not self.resizable or self.overdue

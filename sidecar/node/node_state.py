@@ -172,7 +172,7 @@ class NodeState:
                     cause=cause or (share.last_by if share is not None and kind is EventKind.ENDED else ""),
                     waited_s=max(0.0, begun_s - container.arrived_s),
                     ran_s=max(0.0, now_s - (container.started_s or now_s)) if over else None,
-                    attained_s=round(share.attained_s, 3) if share is not None else None,
+                    attained_s=share.measured_s if share is not None else None,
                     times_shrunk=share.times_shrunk if share is not None else 0,
                     saved_s=round(share.saved_s, 3) if share is not None and kind is EventKind.ENDED else 0.0,
                 )

@@ -125,7 +125,7 @@ def _report(
         starts_in_s=round(ahead.starts_s[place], 3) if place is not None else None,
         bypassed_s=round(_bypassed_s(state, container), 3),
         why=reasons.of(container, place),
-        attained_s=round(share.attained_s, 3) if share is not None else None,
+        attained_s=share.measured_s if share is not None else None,
         cores=share.cores if share is not None else None,
         times_shrunk=share.times_shrunk if share is not None else 0,
         shrunk_by=share.last_by if share is not None else "",

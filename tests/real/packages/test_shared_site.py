@@ -73,7 +73,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 def effective(url: str, name: str) -> str:
     """Return a property as a running daemon says it."""
-    found = requests.get(f"{url}/conf?name={name}", headers={"Accept": "application/json"}, timeout=10).json()
+    found = requests.get(f"{url}/conf?name={name}", headers={"Accept": "application/json"}, timeout=60).json()
     return str(found["property"]["value"])
 
 

@@ -118,7 +118,7 @@ def eventually(check: Any, timeout_s: float = 120) -> None:
 def health(port: int) -> dict[str, Any]:
     try:
         found: dict[str, Any] = requests.get(f"http://127.0.0.1:{port}/v1/health", timeout=10).json()
-    except requests.ConnectionError:
+    except (requests.ConnectionError, requests.Timeout):  # it begins
         return {}
     return found
 

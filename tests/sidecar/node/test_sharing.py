@@ -260,6 +260,24 @@ def test_what_people_see_of_a_shrunk_container() -> None:
     assert sorted(c.state for c in report.containers) == ["running", "running", "shrunk", "shrunk"]
 
 
+def test_service_is_unknown_until_a_container_is_attached() -> None:
+    node = shared()
+    run(node, "a", 0)
+    node.handle(Granted((grant("b"),), 9))
+    node.handle(arrived("b", 9))
+    node.handle(Answered("b", *GOOD, 9))
+
+    def attained_s(name: str) -> float | None:
+        seen = container(node, name, 10)
+        assert seen is not None
+        return seen.attained_s
+
+    assert attained_s("a") is not None
+    assert attained_s("b") is None, "0 would be read as idle"
+    node.handle(Ready("b", 10))
+    assert attained_s("b") == 0.0
+
+
 def test_freezing_is_a_command_of_its_own() -> None:
     node = shared(by_type={"MAPREDUCE": Way.FREEZE})
     for at_s, name in enumerate("abc"):
