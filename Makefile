@@ -128,7 +128,7 @@ lock: setup ## resolve all dependencies anew: development, what a node installs,
 	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
 
 docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
-	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	@$(PYTHON) scripts/site.py
 
 wheels: setup docs ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab

@@ -71,7 +71,7 @@ def navigation() -> list[str]:
 
 
 def test_the_navigation_has_each_page_once() -> None:
-    generated = ["changelog.md", "hadoop-conf.md"]  # scripts/docs_hooks.py
+    generated = ["changelog.md", "hadoop-conf.md"]  # scripts/site.py
     optional = re.search(r"optional_pages: \[(.*)\]", (ROOT / "mkdocs.yml").read_text())
     assert optional is not None
     missing = [name for name in optional[1].split(", ") if not (DOCS / name).exists()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -21,6 +20,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -37,24 +37,23 @@ _LOADED: Final = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|
 """Of a page: what a browser loads by itself. `canonical` links and the like do not occur."""
 
 
-def build(config: Path, into: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(config), "-d", str(into)]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+def build(root: Path, into: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "scripts" / "site.py"), str(into)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("site")
-    done = build(ROOT / "mkdocs.yml", folder)
-    assert done.returncode == 0, done.stderr
+    done = build(ROOT, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
     yield folder
 
 
 def test_each_page_is_built(site: Path) -> None:
     built = {page.stem for page in site.glob("*.html")}
     assert {page.stem for page in DOCS.glob("*.md")} | {"hadoop-conf", "changelog"} <= built
-    assert (site / "search" / "search_index.json").stat().st_size > 100_000
+    assert (site / "search.json").stat().st_size > 100_000
     assert "img/las.svg" in (site / "concepts.html").read_text()
 
 
@@ -78,9 +77,10 @@ def test_a_broken_link_an_anchor_and_a_lonely_page_end_the_build(tmp_path: Path)
     with (tmp_path / "docs" / "limits.md").open("a") as page:
         page.write("\n[gone](gone.md) [anchor](concepts.md#gone)\n")
     (tmp_path / "docs" / "lonely.md").write_text("# Lonely\n")
-    done = build(tmp_path / "mkdocs.yml", tmp_path / "site")
+    done = build(tmp_path, tmp_path / "site")
     assert done.returncode != 0
-    assert all(text in done.stderr for text in ("gone.md", "concepts.md#gone", "lonely.md")), done.stderr
+    assert all(text in done.stdout for text in ("(gone.md)", "(concepts.md#gone)", "lonely.md")), done.stdout
+    assert not (tmp_path / "site").exists()
 
 
 def test_the_site_is_served_below_a_path(site: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_site_is_served_below_a_path(site: Path) -> None:
     app.include_router(docs_routes(Pages(DASHBOARD, BrowserLogin(lambda: None, "")), site), prefix="/ui")
     client = TestClient(app)
     assert "quicksilver makes short tasks" in client.get("/ui/docs/").text
-    assert client.get("/ui/docs/search/search_index.json").status_code == 200
+    assert client.get("/ui/docs/search.json").status_code == 200
     assert client.get("/ui/docs/img/las.svg").headers["content-type"].startswith("image/svg")
     assert client.get("/ui/docs/%2e%2e/%2e%2e/etc/passwd").status_code == 404
     assert client.get("/ui/docs/gone.html").json()["error"]["code"] == "not-found"
@@ -141,9 +141,13 @@ def test_a_browser_finds_a_page_and_asks_nobody_else(site: Path, tmp_path: Path)
         wait = WebDriverWait(driver, 60)
         widths = "return [...document.querySelectorAll('.md-content img')].map(i => i.naturalWidth)"
         wait.until(lambda d: (found := d.execute_script(widths)) and min(found) > 0)
-        driver.execute_script("document.querySelector('#__search').checked = true")
-        driver.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("speculative")
-        hits = "return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
+        driver.set_window_size(1300, 900)
+        dialog = "[...document.body.children].find(e => e.shadowRoot)?.shadowRoot"
+        wait.until(lambda d: d.execute_script(f"return {dialog} != null"))
+        driver.find_element(By.CSS_SELECTOR, ".md-search__button").click()
+        wait.until(lambda d: d.execute_script(f"return {dialog}.activeElement?.tagName == 'INPUT'"))
+        ActionChains(driver).send_keys("speculative").perform()
+        hits = f"return [...{dialog}.querySelectorAll('a')].map(a => a.href)"
         wait.until(lambda d: any("for-job-owners" in link for link in d.execute_script(hits)))
         names = driver.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
         assert len(names) > 5 and [name for name in names if not name.startswith((base, "data:", "blob:"))] == []
