@@ -250,7 +250,7 @@ def test_marks_and_bounds_of_the_steps() -> None:
 
 def test_mounts_and_lines_of_hosts_that_were_left_are_named() -> None:
     before = leftovers.Machine(frozenset(), frozenset({"/"}), ("127.0.0.1 localhost", "10.0.0.1 rm"))
-    mounts = frozenset({"/", "/mnt/x", "/tmp/q/x", "/tmp/q"})
+    mounts = frozenset({"/", "/mnt/x", "/tmp/of this test/x", "/tmp/of this test"})
     now = leftovers.Machine(frozenset(), mounts, ("127.0.0.1 localhost", "127.0.0.2 kdc"))
     assert leftovers.changes(before, now, Path("/tmp")) == [
         "mount /mnt/x",
@@ -259,7 +259,7 @@ def test_mounts_and_lines_of_hosts_that_were_left_are_named() -> None:
     ]
     assert leftovers.changes(before, before, Path("/tmp")) == []
     lines = leftovers.unmount(before, now, Path("/tmp"))
-    assert [line.partition(",")[0] for line in lines] == ["mount /tmp/q/x", "mount /tmp/q"]
+    assert [line.partition(",")[0] for line in lines] == ["mount /tmp/of this test/x", "mount /tmp/of this test"]
     assert all("cannot be unmounted" in line for line in lines), "there is none"
     assert "/" in leftovers.Machine.now().mounts
 

@@ -129,12 +129,13 @@ def test_the_container_of_the_lowest_priority_is_killed(
 def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, grace_s: float) -> None:
     """On one node the older container ends soon, and the newer one is expected to run for long: neither is killed."""
     first = (host(cluster, 0),)
+    older_s = 4.0 if grace_s else 20.0  # that it runs when the other one is killed, on a busy machine too
 
     async def run() -> tuple[list[Task], list[Task], list[Task]]:
         async with job(cluster, "grace") as mine:
-            older = mine.ask(1, 4.0, priority=SOON, hosts=first)
+            older = mine.ask(1, older_s, priority=SOON, hosts=first)
             await until_running(cluster, mine, older)
-            newer = mine.ask(1, 9.0, priority=LATE, hosts=first)
+            newer = mine.ask(1, older_s + 5.0, priority=LATE, hosts=first)
             await until_running(cluster, mine, newer)
             urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
             await mine.until_done()
