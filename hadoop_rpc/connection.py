@@ -201,8 +201,8 @@ class ServerConnection(_Receiver):
 
     def _event(self, raw: bytes) -> ServerEvent:
         shape = self._shape
-        if shape is not None and (found := shape.find(raw)) is not None and not found[0] & 1:
-            zigzag, head_end, body = found
+        if shape is not None and (parts := shape.find(raw)) is not None and not parts[0] & 1:
+            zigzag, head_end, body = parts
             _, client_id, retry_count, protocol, method = self._last
             return Call(zigzag >> 1, client_id, retry_count, protocol, method, body, raw, head_end)
         header_bytes, at = split_delimited(raw, 4, "request header")
@@ -279,8 +279,8 @@ class ClientConnection(_Receiver):
 
     def _event(self, raw: bytes) -> ClientEvent:
         shape = self._shape
-        if shape is not None and (found := shape.find(raw)) is not None and found[0] <= 0x7FFFFFFF:
-            return Response(found[0], found[2], raw, found[1])
+        if shape is not None and (parts := shape.find(raw)) is not None and parts[0] <= 0x7FFFFFFF:
+            return Response(parts[0], parts[2], raw, parts[1])
         event = answer_event(raw)
         self._shape = None
         if type(event) is Response and raw.startswith(_RESPONSE_START, 5):

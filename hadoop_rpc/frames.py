@@ -58,10 +58,10 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
     raise RemoteProtocolError(f"varint at byte {at} is longer than the limit of {_MAX_VARINT_BYTES} bytes")
 
 
-def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
+def split_delimited(data: bytes, at: int, name: str) -> tuple[bytes, int]:
     """Return the varint-delimited bytes that start at index `at` of `data`, and the index after them.
 
-    what: their name in the text of the RemoteProtocolError that is raised when `data` is too short.
+    name: their name in the text of the RemoteProtocolError that is raised when `data` is too short.
     """
     limit = len(data)
     if at < limit and (size := data[at]) < 0x80:  # nearly always: one byte of length
@@ -70,7 +70,7 @@ def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
         size, start = read_varint(data, at)
     end = start + size
     if end > limit:
-        raise RemoteProtocolError(f"truncated {what}: {size} bytes announced, {limit - start} left in the frame")
+        raise RemoteProtocolError(f"truncated {name}: {size} bytes announced, {limit - start} left in the frame")
     return data[start:end], end
 
 

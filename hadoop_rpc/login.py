@@ -66,9 +66,9 @@ class TokenLogin:
         for auth in offer.auths:
             if auth.method == "TOKEN" and auth.mechanism == "DIGEST-MD5":
                 choice = RpcSaslProto(state=RpcSaslProto.INITIATE)
-                chosen = choice.auths.add()
-                chosen.CopyFrom(auth)
-                chosen.ClearField("challenge")
+                entry = choice.auths.add()
+                entry.CopyFrom(auth)
+                entry.ClearField("challenge")
                 choice.token = digest.respond(auth.challenge) if auth.HasField("challenge") else b""
                 return self._connection.sasl(choice)
         offered = ", ".join(f"{auth.method}/{auth.mechanism}" for auth in offer.auths) or "nothing"

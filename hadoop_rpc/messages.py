@@ -68,16 +68,16 @@ def as_bytes(message: bytes | Message) -> bytes:
         raise LocalProtocolError(f"cannot send an incomplete message: {error}") from error
 
 
-def parse_message(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
+def parse_message(make: Callable[[bytes], _M], data: bytes, name: str) -> _M:
     """Return the message that `make` reads from `data`.
 
-    Raises RemoteProtocolError when `data` is another message or lacks a required field; `what` names it in the text."""
+    Raises RemoteProtocolError when `data` is another message or lacks a required field; `name` names it in the text."""
     try:
         message = make(data)
     except DecodeError as error:
-        raise RemoteProtocolError(f"bad {what} of {len(data)} bytes: {error}") from error
+        raise RemoteProtocolError(f"bad {name} of {len(data)} bytes: {error}") from error
     if not message.IsInitialized():
-        raise RemoteProtocolError(f"bad {what}: a required field is missing")
+        raise RemoteProtocolError(f"bad {name}: a required field is missing")
     return message
 
 

@@ -84,6 +84,6 @@ def _sasl_frame(raw: bytes, at: int) -> SaslFrame:
     return SaslFrame(SASL_CALL_ID, message.state, message, raw)
 
 
-def surplus_error(raw: bytes, end: int, what: str) -> RemoteProtocolError:
-    """Return the error for bytes after the last part of a frame, `what`, which ends at `end`."""
-    return RemoteProtocolError(f"{len(raw) - end} bytes too many after the {what}, at byte {end} of the frame")
+def surplus_error(raw: bytes, end: int, part: str) -> RemoteProtocolError:
+    """Return the error for bytes after the last part of a frame, `part`, which ends at `end`."""
+    return RemoteProtocolError(f"{len(raw) - end} bytes too many after the {part}, at byte {end} of the frame")

@@ -26,7 +26,7 @@ def parse_directives(token: bytes) -> dict[str, str]:
 
     Raises RemoteProtocolError when `token` is no such list.
     """
-    found: dict[str, str] = {}
+    directives: dict[str, str] = {}
     at = 0
     while at < len(token):
         match = _DIRECTIVE.match(token, at)
@@ -34,9 +34,9 @@ def parse_directives(token: bytes) -> dict[str, str]:
             raise RemoteProtocolError(f"bad DIGEST-MD5 message: no name=value at byte {at} of {len(token)}")
         name, quoted, plain = match.groups()
         value = plain if quoted is None else _ESCAPE.sub(rb"\1", quoted)
-        found.setdefault(name.decode("ascii").lower(), value.decode("utf-8", "replace"))
+        directives.setdefault(name.decode("ascii").lower(), value.decode("utf-8", "replace"))
         at = match.end()
-    return found
+    return directives
 
 
 @dataclass(frozen=True, slots=True)

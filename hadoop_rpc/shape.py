@@ -17,7 +17,7 @@ class Shape:
     header and after all headers. Frames of another shape are left to the general reader.
     """
 
-    __slots__ = ("_id_at", "_left", "_start", "_tail", "rest")
+    __slots__ = ("_id_at", "_size_offset", "_start", "_tail", "rest")
 
     def __init__(self, start: bytes, raw: bytes, header_end: int, head_end: int) -> None:
         self._start = start
@@ -26,7 +26,7 @@ class Shape:
             at += 1
         self.rest: Final = raw[at + 1 : header_end]
         """The bytes after the call id in the first header."""
-        self._left = len(self.rest) - _HEADER
+        self._size_offset = len(self.rest) - _HEADER
         self._tail = raw[at + 1 : head_end]
 
     def find(self, raw: bytes) -> tuple[int, int, bytes] | None:
@@ -47,7 +47,7 @@ class Shape:
                 else:
                     return None
             at += 1
-            if raw[4] != at + self._left or value > 0xFFFFFFFF or not raw.startswith(self._tail, at):
+            if raw[4] != at + self._size_offset or value > 0xFFFFFFFF or not raw.startswith(self._tail, at):
                 return None
             head_end = at + len(self._tail)
             size, body = raw[head_end], head_end + 1
