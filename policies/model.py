@@ -50,11 +50,11 @@ class Resources:
     memory_mb: int = 0
     vcores: float = 0
 
-    def __add__(self, other: Resources) -> Resources:
-        return Resources(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
+    def __add__(self, addend: Resources) -> Resources:
+        return Resources(self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
 
-    def __sub__(self, other: Resources) -> Resources:
-        return Resources(self.memory_mb - other.memory_mb, self.vcores - other.vcores)
+    def __sub__(self, subtrahend: Resources) -> Resources:
+        return Resources(self.memory_mb - subtrahend.memory_mb, self.vcores - subtrahend.vcores)
 
     def fits(self, room: Resources) -> bool:
         """Return whether this amount is within `room` in both dimensions."""

@@ -34,10 +34,10 @@ class ProbedNode:
     ascending, shape (slots,). A slot is a core."""
     long_ahead: bool = False
     """Whether a probe that joins now would wait behind long tasks: one has a probe there, or they hold all slots."""
-    kept: bool = False
+    in_partition: bool = False
     """Whether it is kept for short jobs."""
 
 
 def without_long(nodes: Iterable[ProbedNode]) -> list[ProbedNode]:
     """Return the nodes where no long task is ahead."""
-    return [one for one in nodes if not one.long_ahead]
+    return [node for node in nodes if not node.long_ahead]

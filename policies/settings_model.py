@@ -25,12 +25,12 @@ class SettingsModel(BaseModel):
     @classmethod
     def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """Return the JSON schema with the descriptions."""
-        found = handler(core_schema)
-        properties = handler.resolve_ref_schema(found).get("properties", {})
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, text in descriptions(cls).items():
             if text and name in properties:
                 properties[name]["description"] = text
-        return found
+        return schema
 
 
 @cache

@@ -12,9 +12,9 @@ class WaitingApp:
     """An application with containers that wait at the proxy until a node has a place for them."""
 
     app: AppView
-    wanted: int
+    ask_count: int
     """Containers that wait for a place."""
-    held: int = 0
+    container_count: int = 0
     """Containers that it has: waiting at nodes, running, or asked for."""
     attained_s: float = 0.0
     """Service of its containers over all nodes, the ended ones included; seconds of run time."""
@@ -28,4 +28,4 @@ class WaitingApp:
     @property
     def open_s(self) -> float:
         """Return the expected work of all its containers that wait, run or are asked for, in task-seconds."""
-        return self.expected_s * (self.wanted + self.held)
+        return self.expected_s * (self.ask_count + self.container_count)

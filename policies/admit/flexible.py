@@ -38,12 +38,12 @@ def rebalance(
     """
     served = list(plan.serving)
     if freed or changed or _fits_unused(plan, waiting):
-        wanted = total(request.whole_size for request in served)
+        demand = total(request.whole_size for request in served)
         for request in plan.heads(waiting, whole=False):
-            if _saturated(wanted, plan.room.total):
+            if _saturated(demand, plan.room.total):
                 break
             plan.desk.take(request.limits, request.core_size)
-            wanted += request.whole_size
+            demand += request.whole_size
             served.append(entered(request, now_s))
             changed = True
     admitted = {request.id for request in served}
@@ -63,8 +63,8 @@ def _fits_unused(plan: Plan, waiting: Sequence[AppRequest]) -> bool:
     return fits
 
 
-def _saturated(wanted: Resources, room: Resources) -> bool:
-    return wanted.memory_mb >= room.memory_mb or wanted.vcores >= room.vcores
+def _saturated(demand: Resources, room: Resources) -> bool:
+    return demand.memory_mb >= room.memory_mb or demand.vcores >= room.vcores
 
 
 POLICY = Policy("flexible", Flexible, standing, assign=assign)

@@ -126,7 +126,7 @@ class Desk:
 def _fitting(size: Resources, room: Resources) -> int:
     """Return how many containers of a size a room holds; below 0 where it is overdrawn."""
     parts = ((size.memory_mb, room.memory_mb), (size.vcores, room.vcores))
-    return int(min((free // one for one, free in parts if one and free < inf), default=1 << 30))
+    return int(min((free // need for need, free in parts if need and free < inf), default=1 << 30))
 
 
 class Plan:
@@ -153,16 +153,16 @@ class Plan:
 
     def possible(self, whole: bool) -> list[AppRequest]:
         """Return those that wait and could be served by the empty cluster; the others wait for a larger one."""
-        found, empty = [], Desk.of(self.room)
+        requests, empty = [], Desk.of(self.room)
         for request in self.waiting:
             size = request.whole_size if whole else request.core_size
             limit = empty.short(request.limits, size)
             if empty.fits(size) and not limit:
-                found.append(request)
+                requests.append(request)
                 continue
             has = f"{limit} may use {_text(empty.limits[limit])}" if limit else f"there are {_text(empty.free)}"
             self.waits[request.id] = f"it needs {_text(size)} at once, and {has} in all: make the application smaller"
-        return found
+        return requests
 
     def heads(self, requests: Sequence[AppRequest], whole: bool) -> Iterator[AppRequest]:
         """Yield the waiting requests in their order as long as each fits; the caller takes its room.

@@ -40,11 +40,11 @@ class Damping(PolicyConfig):
     fall_every_s: float = Field(0.0, ge=0, json_schema_extra=_OWN)
     """A fall comes no sooner than this after the last change."""
 
-    def rounded(self, wanted: float) -> float:
+    def rounded(self, target: float) -> float:
         """Return the multiple of `round_to` for a target."""
         if not self.round_to:
-            return wanted
-        steps = round(wanted / self.round_to, 6)  # 0.3 / 0.1 is no whole number in binary
+            return target
+        steps = round(target / self.round_to, 6)  # 0.3 / 0.1 is no whole number in binary
         return (math.ceil(steps) if self.round_up else math.floor(steps)) * self.round_to
 
 
@@ -55,14 +55,14 @@ class Damped:
     value: float | None = None
     changed_s: float = -math.inf
 
-    def take(self, wanted: float | None, cfg: Damping, now_s: float) -> float | None:
+    def take(self, target: float | None, cfg: Damping, now_s: float) -> float | None:
         """Follow the value wanted now and return the one in force.
 
-        wanted: a finite figure, >= 0, or None; anything else raises ValueError.
+        target: a finite figure, >= 0, or None; anything else raises ValueError.
         """
-        if wanted is None or self.value is None:
-            return self._become(None if wanted is None else cfg.rounded(_checked(wanted)), now_s)
-        goal = cfg.rounded(_checked(wanted))
+        if target is None or self.value is None:
+            return self._become(None if target is None else cfg.rounded(_checked(target)), now_s)
+        goal = cfg.rounded(_checked(target))
         if goal == self.value:
             return goal
         rises = goal > self.value
@@ -82,10 +82,10 @@ class Damped:
         return self.value
 
 
-def _checked(wanted: float) -> float:
-    if not 0 <= wanted < math.inf:
-        raise ValueError(f"a limit must be finite and not negative, got {wanted}")
-    return wanted
+def _checked(limit: float) -> float:
+    if not 0 <= limit < math.inf:
+        raise ValueError(f"a limit must be finite and not negative, got {limit}")
+    return limit
 
 
 def _on_the_way(value: float, goal: float, move: float, step: float) -> float:

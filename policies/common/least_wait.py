@@ -15,25 +15,25 @@ def spread(tasks: int, task_s: float, waits: Iterable[tuple[float, int]], idle: 
     waits: (wait in seconds, node), by wait; read as far as needed. idle: nodes that wait for nothing, all before those.
     Raises IndexError when there is no node.
     """
-    chosen = list(idle[:tasks])
-    left = tasks - len(chosen)
-    if not left:
-        return chosen
-    longer = deque((task_s, node) for node in chosen)  # by wait as well: all grow by the same
+    assignment = list(idle[:tasks])
+    rest = tasks - len(assignment)
+    if not rest:
+        return assignment
+    longer = deque((task_s, node) for node in assignment)  # by wait as well: all grow by the same
     for wait_s, node in waits:
         while longer and longer[0][0] < wait_s:
             least_s, again = longer.popleft()
-            chosen.append(again)
+            assignment.append(again)
             longer.append((least_s + task_s, again))
-            left -= 1
-            if not left:
-                return chosen
-        chosen.append(node)
+            rest -= 1
+            if not rest:
+                return assignment
+        assignment.append(node)
         longer.append((wait_s + task_s, node))
-        left -= 1
-        if not left:
-            return chosen
-    for _ in range(left):
-        chosen.append(longer[0][1])
+        rest -= 1
+        if not rest:
+            return assignment
+    for _ in range(rest):
+        assignment.append(longer[0][1])
         longer.rotate(-1)
-    return chosen
+    return assignment

@@ -51,7 +51,7 @@ def nearest(tiers: Sequence[list[Score]], slack: float) -> tuple[list[Score], st
     for number, tier in enumerate(tiers):
         if not tier:
             continue
-        best_of = [min(other)[0] for other in tiers[number + 1 :] if other]
+        best_of = [min(far_tier)[0] for far_tier in tiers[number + 1 :] if far_tier]
         worst = min(best_of, default=inf) + slack
         worth = [score for score in tier if score[0] <= worst] if best_of else tier
         if worth:
@@ -68,9 +68,9 @@ def draw(
     """
     pool = min(k, ceil(max_ratio * len(candidates)))
     best = sorted(candidates)[: max(pool, SHOWN)]
-    chosen = rng.choice(best[: max(pool, 1)])
-    shown = best[:SHOWN] if chosen in best[:SHOWN] else [*best[: SHOWN - 1], chosen]
-    return chosen[2], tuple((node, measure) for measure, _, node in shown)
+    pick = rng.choice(best[: max(pool, 1)])
+    shown = best[:SHOWN] if pick in best[:SHOWN] else [*best[: SHOWN - 1], pick]
+    return pick[2], tuple((node, measure) for measure, _, node in shown)
 
 
 def among(count: int, tier: str) -> str:

@@ -30,7 +30,7 @@ class Probing(PolicyConfig):
 
 def by_wait(tasks: NewTasks, nodes: Sequence[ProbedNode]) -> list[str]:
     """Return a node for each task: the one whose slot is free first, which then is taken for as long as a task runs."""
-    waits = sorted((wait_s, at) for at, one in enumerate(nodes) for wait_s in one.slots_s)
+    waits = sorted((wait_s, at) for at, node in enumerate(nodes) for wait_s in node.slots_s)
     return [nodes[at].node.id for at in spread(tasks.tasks, tasks.expected_s, waits)]
 
 

@@ -24,16 +24,16 @@ def match(tasks: Sequence[Preference], max_rounds: int | None = None) -> list[st
     Ties go to the task that stands earlier in `tasks`. Takes O(candidates) for each task in all, and a look at the two
     best that are left in each round.
     """
-    chosen: list[str | None] = [None] * len(tasks)
+    servers: list[str | None] = [None] * len(tasks)
     taken: set[str] = set()
     at = [0] * len(tasks)
-    left = list(range(len(tasks)))
+    suitors = list(range(len(tasks)))
     rounds = 0
-    while left and rounds != max_rounds:
+    while suitors and rounds != max_rounds:
         rounds += 1
         best: dict[str, tuple[float, int]] = {}
         proposed = []
-        for task in left:
+        for task in suitors:
             at[task] = _free(tasks[task], at[task], taken)
             if at[task] == len(tasks[task]):
                 continue
@@ -42,10 +42,10 @@ def match(tasks: Sequence[Preference], max_rounds: int | None = None) -> list[st
             if server not in best or loss_s > best[server][0]:
                 best[server] = loss_s, task
         for server, (_, task) in best.items():
-            chosen[task] = server
+            servers[task] = server
         taken.update(best)
-        left = [task for task in proposed if chosen[task] is None]
-    return chosen
+        suitors = [task for task in proposed if servers[task] is None]
+    return servers
 
 
 def _free(candidates: Preference, begin: int, taken: set[str]) -> int:
@@ -62,17 +62,17 @@ def _loss_s(candidates: Preference, best: int, taken: set[str]) -> float:
 
 def greedy(tasks: Sequence[Preference]) -> list[str | None]:
     """Return the server of each task when they choose one after the other: the comparison of §3.3."""
-    chosen: list[str | None] = []
+    servers: list[str | None] = []
     taken: set[str] = set()
     for candidates in tasks:
         best = next((server for _, server in candidates if server not in taken), None)
-        chosen.append(best)
+        servers.append(best)
         if best is not None:
             taken.add(best)
-    return chosen
+    return servers
 
 
-def dispatch_order(chosen: Sequence[str | None], wait_s: Mapping[str, float]) -> list[int]:
+def dispatch_order(servers: Sequence[str | None], wait_s: Mapping[str, float]) -> list[int]:
     """Return the matched tasks in the order of dispatch: those that wait least first, ties as they stand (§3.3)."""
-    matched = [(wait_s[server], task) for task, server in enumerate(chosen) if server is not None]
+    matched = [(wait_s[server], task) for task, server in enumerate(servers) if server is not None]
     return [task for _, task in sorted(matched)]

@@ -70,17 +70,17 @@ def fewest(need: Resources, running: Sequence[ContainerView], order: Victims, no
     first, so that none of the answer could be left out. Empty when nothing is needed, or when even all of them would
     not suffice.
     """
-    chosen: list[ContainerView] = []
+    victims: list[ContainerView] = []
     freed = Resources()
     for container in _sorted((c for c in running if c.kind is Kind.QUEUEABLE), order, now_s):
         if need.fits(freed):
             break
-        chosen.append(container)
+        victims.append(container)
         freed = freed + container.resources
     if not need.fits(freed):
         return []
-    for container in chosen[::-1]:
+    for container in victims[::-1]:
         if need.fits(freed - container.resources):
-            chosen.remove(container)
+            victims.remove(container)
             freed = freed - container.resources
-    return [c.id for c in chosen]
+    return [c.id for c in victims]

@@ -76,9 +76,9 @@ def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) ->
     """
     by_name: dict[str, Parts] = {}
     mistakes: list[Mistake] = []
-    given = raw.get("alternatives")
+    alternatives = raw.get("alternatives")
     base = {key: value for key, value in raw.items() if key not in _OWN}
-    for name, own in given.items() if isinstance(given, Mapping) else ():
+    for name, own in alternatives.items() if isinstance(alternatives, Mapping) else ():
         if not isinstance(own, Mapping):
             continue
         at = (*path, "alternatives", str(name))
@@ -92,8 +92,8 @@ def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) ->
 
 def entries(raw: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
     """Return the entries of a list of a section that are mappings, with their numbers; others have mistakes already."""
-    given = raw.get(key)
-    return [(n, one) for n, one in enumerate(given if isinstance(given, list) else []) if isinstance(one, Mapping)]
+    rows = raw.get(key)
+    return [(n, row) for n, row in enumerate(rows if isinstance(rows, list) else []) if isinstance(row, Mapping)]
 
 
 def misnamed(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
@@ -101,8 +101,8 @@ def misnamed(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
 
     They are found in a section with other mistakes, too.
     """
-    given, shadow = raw.get("alternatives"), raw.get("shadow")
-    known = [str(name) for name in given] if isinstance(given, Mapping) else []
+    alternatives, shadow = raw.get("alternatives"), raw.get("shadow")
+    known = [str(name) for name in alternatives] if isinstance(alternatives, Mapping) else []
     shadows = [(n, name) for n, name in enumerate(shadow if isinstance(shadow, list) else []) if isinstance(name, str)]
     uses: list[tuple[Path, object]] = [
         ((key, n, "use"), entry.get("use")) for key in ("rollout", "windows") for n, entry in entries(raw, key)
@@ -111,7 +111,7 @@ def misnamed(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
     mistakes = [
         Mistake((*path, *where), f"unknown alternative '{name}'; {close_to(name, known)}")
         for where, name in uses
-        if isinstance(name, str) and name not in known and isinstance(given, Mapping | None)
+        if isinstance(name, str) and name not in known and isinstance(alternatives, Mapping | None)
     ]
     names = [(n, entry.get("name")) for n, entry in entries(raw, "windows") if isinstance(entry.get("name"), str)]
     mistakes += [
@@ -146,7 +146,7 @@ def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list
 def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
     """Bind one quota policy or a list of them."""
     if isinstance(raw, list):
-        quotas = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
+        quotas = [_bind(registry, "quota", entry, (*path, number), mistakes) for number, entry in enumerate(raw)]
         return [bound for bound in quotas if bound is not None]
     if raw is not None:
         bound = _bind(registry, "quota", raw, path, mistakes)

@@ -76,7 +76,7 @@ class ClusterSlots:
         """Return the ids of the nodes in whose queues an application gets probes; none: it waits for any node."""
         bound = self._choices["probe"]
         answer: Sequence[str] = call(bound, Sequence, tasks, nodes, bound.cfg, rng)  # type: ignore[type-abstract]
-        if not {one.node.id for one in nodes}.issuperset(answer):
+        if not {node.node.id for node in nodes}.issuperset(answer):
             raise PolicyFaultError(f"{bound}: probed nodes that it was not shown: {sorted(set(answer))[:3]}")
         return answer
 
@@ -102,7 +102,7 @@ class ClusterSlots:
         bound = self._choices["match"]
         answer: Sequence[str | None] = call(bound, Sequence, tasks, bound.cfg)  # type: ignore[type-abstract]
         fits = len(answer) == len(tasks) and all(
-            node is None or node in {known for known, _ in one} for node, one in zip(answer, tasks, strict=True)
+            node is None or node in {known for known, _ in offers} for node, offers in zip(answer, tasks, strict=True)
         )
         if not fits:
             raise PolicyFaultError(f"{bound}: did not answer with a candidate, or None, for each container")
@@ -140,7 +140,7 @@ class ClusterSlots:
         """Return ids of waiting containers, all of one node, that the idle node takes over."""
         bound = self._choices["steal"]
         answer = call(bound, list, thief, others, bound.cfg, rng, now_s)
-        if answer and not any(set(answer) <= {c.id for c in other.waiting} for other in others):
+        if answer and not any(set(answer) <= {c.id for c in queue.waiting} for queue in others):
             raise PolicyFaultError(f"{bound}: chose {answer}, which do not wait together at one node")
         return answer
 

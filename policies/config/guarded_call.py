@@ -23,12 +23,12 @@ def measure_calls(clock: Callable[[], float] | None) -> None:
     _clock = clock
 
 
-def call(bound: Bound, wanted: type[T], *arguments: object) -> T:
+def call(bound: Bound, answer_type: type[T], *arguments: object) -> T:
     """Return the answer of a policy. Raises PolicyFaultError."""
-    return guarded(bound, bound.decide, wanted, *arguments)
+    return guarded(bound, bound.decide, answer_type, *arguments)
 
 
-def guarded(bound: Bound, function: Callable[..., Any], wanted: type[T], *arguments: object) -> T:
+def guarded(bound: Bound, function: Callable[..., Any], answer_type: type[T], *arguments: object) -> T:
     """Return the answer of a function of a policy. Raises PolicyFaultError, also in place of SystemExit."""
     clock = _clock
     begun_s = clock() if clock is not None else 0.0
@@ -45,6 +45,6 @@ def guarded(bound: Bound, function: Callable[..., Any], wanted: type[T], *argume
             bound.off.why = f"a call took {took_s:.1f} s, more than {CALL_LIMIT_S:g} s: it is off for {OFF_S:.0f} s"
     if took_s > CALL_LIMIT_S:
         raise PolicyFaultError(f"{bound}: {bound.off.why}")
-    if not isinstance(answer, wanted):
+    if not isinstance(answer, answer_type):
         raise PolicyFaultError(f"{bound}: answered {answer!r}, a {type(answer).__name__}")
     return answer

@@ -12,7 +12,7 @@ def notes(policies: Policies) -> list[str]:
     remarks = []
     if queues and not routes:
         remarks.append("queues are listed, but routes is empty: every container stays guaranteed")
-    if routes and not queues and not any(other.section.queues for other in policies.alternatives.values()):
+    if routes and not queues and not any(alternative.section.queues for alternative in policies.alternatives.values()):
         remarks.append("there are routes, but queues is empty: every container stays guaranteed")
     all_at = next((number for number, rule in enumerate(routes, 1) if rule.match == Match()), len(routes))
     remarks.extend(

@@ -156,25 +156,25 @@ class Policies:
         """The policies that decide on nodes as a whole: of an open window of all queues, or the base."""
         return self._of_nodes or self
 
-    def keeping(self, slot: str, other: Policies) -> Policies:
-        """Return these policies with the policy that `other` has in a slot, in alternatives too."""
+    def keeping(self, slot: str, source: Policies) -> Policies:
+        """Return these policies with the policy that `source` has in a slot, in alternatives too."""
         new = copy(self)
         new.__dict__.pop("digest", None)
-        new.choices = {**self.choices, slot: other.for_nodes.choices[slot]}
-        new.alternatives = {name: alternative.keeping(slot, other) for name, alternative in self.alternatives.items()}
+        new.choices = {**self.choices, slot: source.for_nodes.choices[slot]}
+        new.alternatives = {name: alternative.keeping(slot, source) for name, alternative in self.alternatives.items()}
         new._enter(self.hours)
         return new
 
-    def differs(self, other: Policies, slot: str) -> bool:
+    def differs(self, peer: Policies, slot: str) -> bool:
         """Return whether another set of policies has something else in a slot (see `policies.base.SLOTS`)."""
         if slot == "route":
-            own, its = self.section, other.section
+            own, its = self.section, peer.section
             same = (own.queues, own.retries_to_g) == (its.queues, its.retries_to_g)
-            own_rules, its_rules = ([(rule.text, rule.bound) for rule in each.rules] for each in (self, other))
+            own_rules, its_rules = ([(rule.text, rule.bound) for rule in each.rules] for each in (self, peer))
             return not same or own_rules != its_rules
         if slot == "quota":
-            return self.quotas != other.quotas
-        return self.choices[slot] != other.choices[slot]
+            return self.quotas != peer.quotas
+        return self.choices[slot] != peer.choices[slot]
 
     # Applications
 
@@ -206,8 +206,8 @@ class Policies:
         answer = call(bound, Placement, ask, nodes, bound.cfg, rng)
         if answer.node is None:
             return answer
-        chosen = next((node for node in nodes if node.id == answer.node), None)
-        if chosen is None or ask.tier(chosen) is None:
+        view = next((node for node in nodes if node.id == answer.node), None)
+        if view is None or ask.tier(view) is None:
             raise PolicyFaultError(f"{bound}: chose node {answer.node}, where the ask may not go")
         return answer
 
@@ -228,7 +228,7 @@ class Policies:
         answer: str | None = call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
-    def chosen(self, slot: str) -> str:
+    def policy_name(self, slot: str) -> str:
         """Return the name of the policy in a slot, for records; all of them for `quota`, "rules" for `route`."""
         if slot == "quota":
             return "+".join(bound.name for bound in self.quotas)

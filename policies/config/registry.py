@@ -148,7 +148,7 @@ class Registry:
             raise UnknownPolicyError(f"unknown slot '{slot}'; {close_to(slot, SLOTS)}")
         offers = [offer for offer in self._offers[slot] if offer.name == name]
         if not offers:
-            elsewhere = [other for other in SLOTS if name in self.names(other)]
+            elsewhere = [candidate for candidate in SLOTS if name in self.names(candidate)]
             hint = f" ('{name}' is a policy for {' and '.join(elsewhere)})" if elsewhere else ""
             raise UnknownPolicyError(f"unknown {slot} policy '{name}'{hint}; {close_to(name, self.names(slot))}")
         if len(offers) > 1:
@@ -216,7 +216,7 @@ def _misfit(slot: str, name: str, policy: Policy) -> str:
         return f"its assign takes {signature(policy.assign)}, but it has to take ({', '.join(_ASSIGN)})"
     if tuple(named) == PARAMETERS[slot]:
         return ""
-    fits = [other for other, wanted in PARAMETERS.items() if tuple(named) == wanted]
+    fits = [group for group, names in PARAMETERS.items() if tuple(named) == names]
     hint = f"; it fits the group quicksilver.{fits[0]}" if fits else ""
     return f"its function takes ({', '.join(named)}), but {slot} takes ({', '.join(PARAMETERS[slot])}){hint}"
 

@@ -69,9 +69,9 @@ class Priorities(Section):
 def _priorities(value: object) -> Priorities:
     if isinstance(value, Priorities):
         return value
-    given = value if isinstance(value, Mapping) and value else {"among": value if isinstance(value, list) else [value]}
+    fields = value if isinstance(value, Mapping) and value else {"among": value if isinstance(value, list) else [value]}
     try:
-        return Priorities.model_validate(given)
+        return Priorities.model_validate(fields)
     except ValidationError:
         raise ValueError("must be a whole number, a list of them, or {min: .., max: ..}") from None
 

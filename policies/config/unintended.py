@@ -43,15 +43,15 @@ _DEFAULTS: Final = {"preempt": "kill_newest"}
 def unintended(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
     """Return warnings about a section that stands at `path`; its mistakes, if it has some, are not among them."""
     base = laid_over(raw)
-    found = [*_types(raw, path), *_killed(base, raw, path)]
-    given = raw.get("alternatives")
-    for name, own in given.items() if isinstance(given, Mapping) else ():
+    warnings = [*_types(raw, path), *_killed(base, raw, path)]
+    alternatives = raw.get("alternatives")
+    for name, own in alternatives.items() if isinstance(alternatives, Mapping) else ():
         if isinstance(own, Mapping):
             at = (*path, "alternatives", str(name))
-            found += _types(own, at)
+            warnings += _types(own, at)
             if not own.keys().isdisjoint({"preset", "queues", "routes", "preempt"}):
-                found += _killed(laid_over(own) if "preset" in own else {**base, **own}, own, at)
-    return found
+                warnings += _killed(laid_over(own) if "preset" in own else {**base, **own}, own, at)
+    return warnings
 
 
 def _globs(value: object) -> list[str]:
@@ -71,11 +71,11 @@ def _types(raw: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
     places: list[tuple[Path, Mapping[str, Any]]] = [((*path, "routes", n), rule) for n, rule in entries(raw, "routes")]
     places += [((*path, "estimate", "rules", n), hint) for n, hint in hints]
     for at, entry in places:
-        given = _match(entry).get("type")
-        for number, glob in enumerate(_globs(given)):
+        types = _match(entry).get("type")
+        for number, glob in enumerate(_globs(types)):
             name = glob.upper()
             if not any(fnmatchcase(known, name) for known in TYPES):
-                where = (*at, "match", "type", number) if isinstance(given, list) else (*at, "match", "type")
+                where = (*at, "match", "type", number) if isinstance(types, list) else (*at, "match", "type")
                 yield Mistake(where, f"no framework known here has the application type '{glob}'; {_hint(name)}")
 
 
@@ -88,8 +88,8 @@ def _hint(name: str) -> str:
 def _killed(raw: Mapping[str, Any], own: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
     """Yield a warning if containers of long-lived frameworks may be queueable where queueable containers are killed."""
     preempt = raw.get("preempt", _DEFAULTS["preempt"])
-    chosen = preempt.get("policy") if isinstance(preempt, Mapping) else preempt
-    if chosen not in _KILLS or not raw.get("queues"):
+    policy = preempt.get("policy") if isinstance(preempt, Mapping) else preempt
+    if policy not in _KILLS or not raw.get("queues"):
         return
     routed = {name: number for kind, name in _LONG_LIVED.items() if (number := _queueable(raw, kind)) is not None}
     if not routed:
@@ -98,7 +98,7 @@ def _killed(raw: Mapping[str, Any], own: Mapping[str, Any], path: Path) -> Itera
     where = (*path, "routes", number) if "routes" in own else (*path, "preset")
     yield Mistake(
         where,
-        f"{names} containers may be queueable, and preempt: {chosen} kills these with the data that they hold, such as "
+        f"{names} containers may be queueable, and preempt: {policy} kills these with the data that they hold, such as "
         "shuffle files; begin routes with {match: {type: [SPARK, FLINK, APACHE FLINK]}, policy: only_g}, or take "
         "preempt: las, which leaves them alone",
     )

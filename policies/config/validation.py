@@ -57,8 +57,8 @@ def _mistake(model: type[BaseModel], detail: ErrorDetails, path: Path, owner: st
         return Mistake(where, f"unknown setting; {close_to(str(loc[-1]), known)}", on_key=True)
     about = describe(model, loc, limits=detail["type"] not in ("enum", "literal_error"))
     remedy = ": ".join(part for part in (owner, about) if part)
-    said = _say(detail, any(_is_secret(field.annotation) for _, _, field in _fields(model, loc) if field is not None))
-    return Mistake(where, f"{said} ({remedy})" if remedy else said)
+    text = _say(detail, any(_is_secret(field.annotation) for _, _, field in _fields(model, loc) if field is not None))
+    return Mistake(where, f"{text} ({remedy})" if remedy else text)
 
 
 def _is_secret(annotation: object) -> bool:

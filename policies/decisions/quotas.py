@@ -17,7 +17,7 @@ from policies.model import Ask, Placement, QueueView, Resources
 
 def admits(policies: Policies) -> bool:
     """Return whether any of these policies, or of their alternatives, has tokens."""
-    return any(one.chosen("admit") != "none" for one in (policies, *policies.alternatives.values()))
+    return any(variant.policy_name("admit") != "none" for variant in (policies, *policies.alternatives.values()))
 
 
 def not_admitted(policies: Policies, ask: Ask, queue: QueueView) -> Placement | None:
@@ -51,7 +51,7 @@ def refused(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
     for bound in policies.for_app(ask.app).quotas:
         if bound.at_binding:
             unused = unused or _unused(queue)
-        answer = _asked(bound, ask, queue if unused is None or not bound.at_binding else unused)
+        answer = _refusal(bound, ask, queue if unused is None or not bound.at_binding else unused)
         if answer is not None:
             return answer
     return None
@@ -60,7 +60,7 @@ def refused(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
 def over_at_binding(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
     """Return why a queueable container may not get a node now, None when it may; it waits until it may."""
     for bound in policies.for_app(ask.app).quotas:
-        answer = _asked(bound, ask, queue) if bound.at_binding else None
+        answer = _refusal(bound, ask, queue) if bound.at_binding else None
         if answer is not None:
             return answer
     return None
@@ -71,13 +71,13 @@ def exceeded_quota(policies: Policies, ask: Ask, queue: QueueView) -> str | None
     if ask.label and not queue.labels & {"*", ask.label}:
         return f"queue {queue.name} may not use the node label {ask.label}"
     for bound in policies.for_app(ask.app).quotas:
-        answer = _asked(bound, ask, queue)
+        answer = _refusal(bound, ask, queue)
         if answer is not None:
             return answer
     return None
 
 
-def _asked(bound: Bound, ask: Ask, queue: QueueView) -> str | None:
+def _refusal(bound: Bound, ask: Ask, queue: QueueView) -> str | None:
     answer: str | None = call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
     return answer
 

@@ -13,8 +13,8 @@ class Fair(Starving):
 
 def key(applicant: WaitingApp, cfg: Fair, now_s: float) -> tuple[float, ...]:
     """Return (containers held, submission); 0 containers for one that got no place for long."""
-    held = 0 if cfg.starves(applicant, now_s) else applicant.held
-    return (float(held), applicant.app.submitted_s)
+    containers = 0 if cfg.starves(applicant, now_s) else applicant.container_count
+    return (float(containers), applicant.app.submitted_s)
 
 
 POLICY = Policy("fair", Fair, key)

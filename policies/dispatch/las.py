@@ -14,7 +14,7 @@ class Las(Levels):
 def key(applicant: WaitingApp, cfg: Las, now_s: float) -> tuple[float, ...]:
     """Return (level of the attained service, containers held, submission)."""
     level = 0.0 if cfg.starves(applicant, now_s) else cfg.level(applicant.attained_s)
-    return (level, float(applicant.held), applicant.app.submitted_s)
+    return (level, float(applicant.container_count), applicant.app.submitted_s)
 
 
 POLICY = Policy("las", Las, key)

@@ -49,7 +49,7 @@ def key(applicant: WaitingApp, cfg: ByWork, now_s: float) -> tuple[float, ...]:
         level += min(max(applicant.app.submitted_s, 0.0) / _AGES_S, _MOST)
     elif cfg.within is Within.WORK and not starves and (open_s := applicant.open_s) < inf:
         level += _MOST * open_s / (open_s + cfg.base_s * cfg.factor**level)
-    return (level, float(applicant.held), applicant.app.submitted_s)
+    return (level, float(applicant.container_count), applicant.app.submitted_s)
 
 
 POLICY = Policy("levels", ByWork, key)

@@ -20,7 +20,7 @@ class Stable(PolicyConfig):
 
 def match(tasks: Sequence[Candidates], cfg: Stable) -> list[str | None]:
     """Return the node of each container, or None; no node twice."""
-    return stable_matching.match([[(score, node) for node, score in one] for one in tasks], cfg.max_rounds)
+    return stable_matching.match([[(score, node) for node, score in choices] for choices in tasks], cfg.max_rounds)
 
 
 POLICY = Policy("stable", Stable, match)

@@ -85,11 +85,11 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: CompletionTime, rng: Random)
     if not candidates:
         full = sum(tier is not None for tier in tiers.values())
         return waiting("completion_time", full) if full else nowhere(ask, nodes)
-    chosen, scores = draw(candidates, 1, 1.0, rng)
-    tier = tiers[chosen]
+    node_id, scores = draw(candidates, 1, 1.0, rng)
+    tier = tiers[node_id]
     assert tier is not None
     reason = f"completion_time: the earliest expected end of {among(len(candidates), TIERS[tier])}"
-    return Placement(chosen, scores, "s", reason, ahead=ahead)
+    return Placement(node_id, scores, "s", reason, ahead=ahead)
 
 
 POLICY = Policy("completion_time", CompletionTime, place, by_size=True)

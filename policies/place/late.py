@@ -84,9 +84,9 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
         full = sum(ask.tier(node) is not None for node in nodes)
         return waiting("late", full) if full else nowhere(ask, nodes)
     best = nsmallest(SHOWN, candidates)
-    score, _, chosen = best[0]
+    score, _, node_id = best[0]
     reason = f"late: {how.format(among(len(candidates), tier), score)}"
-    return Placement(chosen, tuple((node, score) for score, _, node in best), unit, reason, ahead=ahead)
+    return Placement(node_id, tuple((node, score) for score, _, node in best), unit, reason, ahead=ahead)
 
 
 POLICY = Policy("late", Late, place)

@@ -23,13 +23,13 @@ class TopKWait(PolicyConfig):
     """How much longer a nearer node's queuing delay may be than that of the best node farther away."""
 
 
-def rank_s(node: NodeView, wanted: Resources | None = None) -> float:
+def rank_s(node: NodeView, size: Resources | None = None) -> float:
     """Return R = Tq + Tr + Tl, in seconds: queued work, work still running, time since a queueable last ran.
 
-    Tl is there because a node that ran no queueable for long has no room for them; it is left out where `wanted` could
+    Tl is there because a node that ran no queueable for long has no room for them; it is left out where `size` could
     start now. Else a node that nobody needed for an hour would count as the busiest.
     """
-    if wanted is not None and node.queue_length == 0 and node.has_room(wanted):
+    if size is not None and node.queue_length == 0 and node.has_room(size):
         return node.wait_s
     return node.wait_s + node.since_queueable_s
 

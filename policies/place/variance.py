@@ -70,10 +70,10 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Variance, rng: Random) -> Pl
         full = sum(ask.tier(node) is not None for node in nodes)
         return waiting("variance", full) if full else nowhere(ask, nodes)
     best = nsmallest(SHOWN, candidates)
-    least, tied, chosen = best[0]
+    least, tied, node_id = best[0]
     by = "" if cfg.ties == "random" else f", {cfg.ties} of attained service {tied:.1f} s"
     reason = f"variance: the fewest containers ({least:.0f}) of {among(len(candidates), tier)}{by}"
-    return Placement(chosen, tuple((node, score) for score, _, node in best), "containers", reason)
+    return Placement(node_id, tuple((node, score) for score, _, node in best), "containers", reason)
 
 
 POLICY = Policy("variance", Variance, place)

@@ -20,7 +20,7 @@ def probe(tasks: NewTasks, nodes: Sequence[ProbedNode], cfg: Batch, rng: Random)
     if waits_least(tasks, cfg):
         return by_wait(tasks, nodes)
     count = probes(tasks.tasks, cfg.ratio, 0 if tasks.more else cfg.min_probes)
-    return [one.node.id for one in draw(count, nodes, rng, distinct=True)]
+    return [node.node.id for node in draw(count, nodes, rng, distinct=True)]
 
 
 POLICY = Policy("batch", Batch, probe)

@@ -29,22 +29,22 @@ class CompletionTime(PolicyConfig):
 def probe(tasks: NewTasks, nodes: Sequence[ProbedNode], cfg: CompletionTime, rng: Random) -> list[str]:
     """Return a node for each task, shape (tasks,): those chosen before count at their nodes as well."""
     slots: list[tuple[float, int, float]] = []
-    runs_s = [max(tasks.expected_s, 1e-3) * one.node.slow_ratio for one in nodes]
-    for at, one in enumerate(nodes):
+    runs_s = [max(tasks.expected_s, 1e-3) * node.node.slow_ratio for node in nodes]
+    for at, node in enumerate(nodes):
         noise_s = rng.uniform(0, cfg.noise_s)
-        slots += [(_over_s(one, wait_s + noise_s + runs_s[at], cfg), at, wait_s + noise_s) for wait_s in one.slots_s]
+        slots += [(_over_s(node, wait_s + noise_s + runs_s[at], cfg), at, wait_s + noise_s) for wait_s in node.slots_s]
     heapify(slots)
-    chosen = []
+    ids = []
     for _ in range(tasks.tasks if slots else 0):
         _, at, wait_s = slots[0]
-        chosen.append(nodes[at].node.id)
+        ids.append(nodes[at].node.id)
         behind_s = wait_s + runs_s[at]
         heapreplace(slots, (_over_s(nodes[at], behind_s + runs_s[at], cfg), at, behind_s))
-    return chosen
+    return ids
 
 
-def _over_s(one: ProbedNode, done_s: float, cfg: CompletionTime) -> float:
-    return with_failures_s(done_s, one.node.success_ratio, cfg.fail_ratio)
+def _over_s(node: ProbedNode, done_s: float, cfg: CompletionTime) -> float:
+    return with_failures_s(done_s, node.node.success_ratio, cfg.fail_ratio)
 
 
 POLICY = Policy("completion_time", CompletionTime, probe)

@@ -34,9 +34,9 @@ def probe(tasks: NewTasks, nodes: Sequence[ProbedNode], cfg: Succinct, rng: Rand
     """Return the nodes where the tasks get probes."""
     if waits_least(tasks, cfg):
         return by_wait(tasks, nodes)
-    among = without_long(nodes) or [one for one in nodes if one.kept] or nodes
+    among = without_long(nodes) or [node for node in nodes if node.in_partition] or nodes
     count = probes(tasks.tasks, cfg.ratio, 0 if tasks.more else cfg.min_probes)
-    return [one.node.id for one in draw(count, among, rng, distinct=True)]
+    return [node.node.id for node in draw(count, among, rng, distinct=True)]
 
 
 POLICY = Policy("succinct", Succinct, probe)

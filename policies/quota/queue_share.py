@@ -39,16 +39,16 @@ class QueueShare(PolicyConfig):
     count_vcores: bool = Field(True, json_schema_extra={"source": "own"})
     """Count vcores beside memory; off where the ResourceManager plans by memory alone (DefaultResourceCalculator)."""
 
-    def left(self, queue: QueueView) -> Resources:
+    def room(self, queue: QueueView) -> Resources:
         """Return the room of a queue that is left to queueable containers, not below 0; a user may be allowed less."""
         rest = Resources(_BEYOND, _BEYOND)
         for _, room, used in _rooms(queue, self):
             rest = _least(rest, room - used)
         return rest if queue.max_capacity.memory_mb else Resources()
 
-    def left_for(self, queue: QueueView, user: str) -> Resources:
+    def room_for(self, queue: QueueView, user: str) -> Resources:
         """Return the room of a queue that is left to queueable containers of a user, not below 0."""
-        rest = self.left(queue)
+        rest = self.room(queue)
         for _, room, used in _user_rooms(queue, user, self):
             rest = _least(rest, room - used)
         return rest
@@ -80,8 +80,8 @@ def _cluster_text(used: Resources, room: Resources, cfg: QueueShare) -> str:
 
 def _share(name: str, most: Resources, used_g: Resources, used: Resources, factor: float, cfg: QueueShare) -> Room:
     room = _times(most - used_g, factor)
-    who = f"queueable containers of {name}"
-    return (lambda: f"{who} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"), room, used
+    subject = f"queueable containers of {name}"
+    return (lambda: f"{subject} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"), room, used
 
 
 def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
@@ -91,25 +91,25 @@ def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
     share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
     used = queue.user_used_q.get(user, Resources())
 
-    def who() -> str:
+    def usage() -> str:
         return f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
 
     rooms: list[Room] = [
-        (lambda: f"{who()} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)
+        (lambda: f"{usage()} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)
     ]
     if cfg.user_limit and queue.user_limit is not None:
         own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), queue.places_ratio)
         text = "that guaranteed ones leave of the user's limit"
-        rooms.append((lambda: f"{who()} of {_text(own, cfg)} {text}", own, used))
+        rooms.append((lambda: f"{usage()} of {_text(own, cfg)} {text}", own, used))
     return rooms
 
 
-def _least(one: Resources, other: Resources) -> Resources:
-    return Resources(max(0, min(one.memory_mb, other.memory_mb)), max(0.0, min(one.vcores, other.vcores)))
+def _least(first: Resources, second: Resources) -> Resources:
+    return Resources(max(0, min(first.memory_mb, second.memory_mb)), max(0.0, min(first.vcores, second.vcores)))
 
 
-def _exceeds(wanted: Resources, room: Resources, cfg: QueueShare) -> bool:
-    return wanted.memory_mb > room.memory_mb or (cfg.count_vcores and wanted.vcores > room.vcores)
+def _exceeds(size: Resources, room: Resources, cfg: QueueShare) -> bool:
+    return size.memory_mb > room.memory_mb or (cfg.count_vcores and size.vcores > room.vcores)
 
 
 def _times(amount: Resources, factor: float) -> Resources:

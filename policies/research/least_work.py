@@ -20,21 +20,21 @@ def jittered(
     waits: by wait, read only as far as needed. idle: nodes that wait for nothing, in any order; only as many
     numbers are drawn for them as are asked for: the lowest of k, when none is below x, is x + (most - x)(1 - u^(1/k)).
     """
-    random, left = rng.random, list(idle)
+    random, pool = rng.random, list(idle)
     drawn: list[tuple[float, int]] = []
     unread = iter(waits)
     wait_s, node = next(unread, _NONE)
-    share = random() ** (1.0 / len(left)) if left else 0.0
+    share = random() ** (1.0 / len(pool)) if pool else 0.0
     """Of the numbers, above those drawn for `idle`."""
     while True:
         until_s = drawn[0][0] if drawn and drawn[0][0] < wait_s else wait_s
-        while left and (idle_s := most_s - most_s * share) <= until_s:
-            at = int(random() * len(left))
-            chosen, left[at] = left[at], left[-1]
-            left.pop()
-            if left:
-                share *= random() ** (1.0 / len(left))
-            yield idle_s, chosen
+        while pool and (idle_s := most_s - most_s * share) <= until_s:
+            at = int(random() * len(pool))
+            pick, pool[at] = pool[at], pool[-1]
+            pool.pop()
+            if pool:
+                share *= random() ** (1.0 / len(pool))
+            yield idle_s, pick
         if drawn and drawn[0][0] <= wait_s:
             yield heappop(drawn)
         elif wait_s < inf:

@@ -21,11 +21,11 @@ from policies.research.requests import Request
 class Preemptive(Flexible):
     """The machine."""
 
-    def __init__(self, room: Room, order: Order, left: Left = nothing_done) -> None:
-        """Begin empty; `left` returns the remaining share of the work of one in service, for SRPT."""
+    def __init__(self, room: Room, order: Order, work_share: Left = nothing_done) -> None:
+        """Begin empty; `work_share` returns the remaining share of the work of one in service, for SRPT."""
         super().__init__(room, order)
         self.urgent = order.line()
-        self._left = left
+        self._work_share = work_share
 
     @property
     def waiting(self) -> int:
@@ -71,5 +71,5 @@ class Preemptive(Flexible):
 
     def _key(self, served: Served) -> Key:
         """Return the key of one in service: as it began, with SRPT by its remaining work."""
-        left = self._left(served.request.id) if self.order.shrinks else 1.0
-        return self.order.key(served.request, served.entered_s, left)
+        share = self._work_share(served.request.id) if self.order.shrinks else 1.0
+        return self.order.key(served.request, served.entered_s, share)

@@ -37,10 +37,10 @@ class Order:
         """Whether completed work counts."""
         return self.name is RequestOrder.SRPT
 
-    def key(self, request: Request, now_s: float, left: float = 1.0) -> Key:
-        """Return the key at `now_s` of a request of whose work the share `left` is still to do."""
+    def key(self, request: Request, now_s: float, share: float = 1.0) -> Key:
+        """Return the key at `now_s` of a request of whose work `share` is still to do."""
         size = self.size(request)
-        return (*rank(self.name, request.priority, request.arrived_s, size, now_s, left), request.id)
+        return (*rank(self.name, request.priority, request.arrived_s, size, now_s, share), request.id)
 
     def line(self) -> Line:
         """Return an empty waiting line of this order."""

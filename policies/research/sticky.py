@@ -33,19 +33,19 @@ def shortest(
     left_s: by job, estimated work that was not given out yet; 0 when all was, below 0 for a long job, which nothing
     overtakes. task_s: by job, the estimated duration of a task. least_s: no task is estimated to be shorter.
     """
-    chosen, least_left_s, may_s = NONE, inf, inf
+    place, least_left_s, may_s = NONE, inf, inf
     for at, job in enumerate(jobs):
         job_left_s = left_s[job]
         if job_left_s > 0.0:
             if job_left_s < least_left_s and task_s[job] <= may_s:
-                chosen, least_left_s = at, job_left_s
+                place, least_left_s = at, job_left_s
             if slack_s[at] < may_s:
                 may_s = slack_s[at]
                 if may_s < least_s:
                     break
         elif job_left_s < 0.0:
-            return at if chosen == NONE else chosen
-    return chosen
+            return at if place == NONE else place
+    return place
 
 
 def overtake(slack_s: list[float], at: int, task_s: float) -> None:

@@ -29,11 +29,11 @@ class Marks:
         return self._free
 
 
-def freshest(one: Marks | None, other: Marks | None) -> Marks | None:
+def freshest(first: Marks | None, second: Marks | None) -> Marks | None:
     """Return the later state of the two."""
-    if one is None or (other is not None and other.number > one.number):
-        return other
-    return one
+    if first is None or (second is not None and second.number > first.number):
+        return second
+    return first
 
 
 def again(count: int, attempt: int, marks: Marks | None, last: Sequence[int], rng: Random) -> list[int]:

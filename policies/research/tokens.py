@@ -40,13 +40,13 @@ def pick(waiting: Sequence[Extra], free: Resources, rng: Random) -> list[str]:
 
     Asked only when nothing regular waits. When a task came does not matter, so that late jobs get their share at once.
     """
-    left, picked = list(waiting), []
-    while left:
-        chosen = rng.choices(range(len(left)), [one.weight for one in left])[0]
-        one = left.pop(chosen)
-        if one.size.fits(free):
-            picked.append(one.id)
-            free = free - one.size
+    tasks, picked = list(waiting), []
+    while tasks:
+        index = rng.choices(range(len(tasks)), [task.weight for task in tasks])[0]
+        task = tasks.pop(index)
+        if task.size.fits(free):
+            picked.append(task.id)
+            free = free - task.size
     return picked
 
 

@@ -64,10 +64,10 @@ class Tournament(Generic[T]):
             raise IndexError("nobody waits")
         return self._winner[1]
 
-    def _seat(self, slot: int, who: int) -> None:
-        """Put `who` on the leaf of `slot`, and play the matches above it."""
+    def _seat(self, slot: int, player: int) -> None:
+        """Put `player` on the leaf of `slot`, and play the matches above it."""
         match = self._slots + slot
-        self._winner[match] = who
+        self._winner[match] = player
         while match > 1:
             match >>= 1
             self._play(match)
@@ -80,12 +80,12 @@ class Tournament(Generic[T]):
         self._play(match)
 
     def _play(self, match: int) -> None:
-        one, other = self._winner[2 * match], self._winner[2 * match + 1]
+        first, second = self._winner[2 * match], self._winner[2 * match + 1]
         until_s = min(self._until_s[2 * match], self._until_s[2 * match + 1])
-        if one == _NOBODY or other == _NOBODY:
-            self._winner[match] = max(one, other)
+        if first == _NOBODY or second == _NOBODY:
+            self._winner[match] = max(first, second)
         else:
-            better, worse = (one, other) if self._key(one) < self._key(other) else (other, one)
+            better, worse = (first, second) if self._key(first) < self._key(second) else (second, first)
             self._winner[match] = better
             until_s = min(until_s, self._overtakes_s(worse, better))
         self._until_s[match] = until_s

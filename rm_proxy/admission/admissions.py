@@ -77,7 +77,7 @@ class Admissions:
     @property
     def policy(self) -> str:
         """The name of the policy in force."""
-        return self._world.policies().for_nodes.chosen("admit")
+        return self._world.policies().for_nodes.policy_name("admit")
 
     @property
     def room(self) -> Room:

@@ -19,7 +19,7 @@ def admission_info(coordinator: Coordinator) -> AdmissionInfo:
     items = [_item(one, settings) for one in known] if settings is not None else []
     served = [item.core_size for item in items if item.entered_s is not None]
     return AdmissionInfo(
-        policy=coordinator.policies.for_nodes.chosen("admit"),
+        policy=coordinator.policies.for_nodes.policy_name("admit"),
         room=admissions.room.total if settings is not None else Resources(),
         core_size=total(served),
         reclaimed=reclaimer.reclaimed,

@@ -88,7 +88,7 @@ def _user(view: QueueView, user: str, policies: Policies) -> QueueUser:
 def _left(view: QueueView, policies: Policies, user: str | None = None) -> Resources | None:
     """Return the resources that quotas by queue leave to queueable containers; None without such quotas."""
     shares = [b.cfg for b in policies.quotas_of(view.name) if isinstance(b.cfg, QueueShare)]
-    lefts = [cfg.left(view) if user is None else cfg.left_for(view, user) for cfg in shares]
+    lefts = [cfg.room(view) if user is None else cfg.room_for(view, user) for cfg in shares]
     if not lefts:
         return None
     return Resources(min(each.memory_mb for each in lefts), min(each.vcores for each in lefts))

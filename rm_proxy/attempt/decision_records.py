@@ -21,12 +21,12 @@ class DecisionRecorder:
         """Record containers that a route made queueable and a token, quota or window guaranteed; counts by refusal."""
         policies = self._world.policies.for_app(app)
         for route, count in refusals.items():
-            policy = policies.chosen(route.slot) if route.slot in ("quota", "admit") else ""
+            policy = policies.policy_name(route.slot) if route.slot in ("quota", "admit") else ""
             self._decided(now_s, route.slot, policy, "", "G", route.reason, weight=count)
 
     def steered(self, app: AppView, q: QPlacement, placement: Placement, now_s: float) -> None:
         """Record that a container is steered away from the node in `q`; call it before `q` is changed."""
-        policy = self._world.policies.for_app(app).chosen("place")
+        policy = self._world.policies.for_app(app).policy_name("place")
         why = f"{q.node_id} did not grant it"
         reason = f"{why}; {placement.reason}" if placement.reason else why
         node = placement.node or ""
@@ -34,7 +34,7 @@ class DecisionRecorder:
 
     def fell_back(self, app: AppView | None, why: str, now_s: float, count: int = 1) -> None:
         """Record that this number of queueable containers goes guaranteed after all."""
-        policy = self._world.policies.for_app(app).chosen("place") if app is not None else ""
+        policy = self._world.policies.for_app(app).policy_name("place") if app is not None else ""
         self._emit(FellBack(self._app_id, why, count))
         self._decided(now_s, "place", policy, "", "G", f"fell back to guaranteed: {why}", weight=count)
 

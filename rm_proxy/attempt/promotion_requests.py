@@ -256,7 +256,7 @@ class Promotions:
     def _policy(self) -> str:
         app = self._world.apps.app(self._app_id)
         policies = self._world.policies
-        return (policies if app is None else policies.for_app(app)).chosen("promote")
+        return (policies if app is None else policies.for_app(app)).policy_name("promote")
 
     def _decided(self, live: HeldContainer, chosen: str, reason: str, now_s: float) -> None:
         self._emit(

@@ -303,7 +303,7 @@ class Steering:
         """
         if _stuck(entry, view, now_s):
             return STUCK
-        if self._cluster.policies.for_app(ask.app).chosen("admit") != "none":
+        if self._cluster.policies.for_app(ask.app).policy_name("admit") != "none":
             return None  # its tokens say what is guaranteed to it
         asked_s = entry.q_reasons[0].asked_s
         waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()

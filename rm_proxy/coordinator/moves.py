@@ -158,7 +158,7 @@ class Mover:
             self._over(move.container_id, "lost" if self._cluster.attempts.live(move.container_id) is None else "kept")
         for gone in self._sheds.keys() - self._cluster.nodes.keys():
             del self._sheds[gone]
-        in_force = [slot for slot in ("steal", "correct") if policies.for_nodes.chosen(slot) != "none"]
+        in_force = [slot for slot in ("steal", "correct") if policies.for_nodes.policy_name(slot) != "none"]
         slots = [slot for slot in ("steal", "correct") if slot in in_force or shadowed(policies, slot)]
         if "steal" not in slots:
             self._idle_since.clear()
@@ -297,7 +297,7 @@ class Mover:
         record = DecisionRecord(
             at_s=turn.now_s,
             slot=turn.slot,
-            policy=turn.policies.for_nodes.chosen(turn.slot),
+            policy=turn.policies.for_nodes.policy_name(turn.slot),
             app_id=view.app,
             container_id=view.id,
             node_id=target.id,

@@ -92,7 +92,9 @@ class Promoter:
             app = attempt.app if attempt.live.count_q else None
             if app is None or cluster.modes.mode(app) != "active":
                 continue
-            asks = cluster.policies.for_app(app).chosen("promote") != "none" or shadowed(cluster.policies, "promote")
+            asks = cluster.policies.for_app(app).policy_name("promote") != "none" or shadowed(
+                cluster.policies, "promote"
+            )
             if not asks:
                 continue
             looked += attempt.live.count_q
@@ -135,7 +137,7 @@ class Promoter:
 
 def wanted(policies: Policies) -> bool:
     """Return whether any of these policies, or of their alternatives, ever promotes."""
-    return any(one.chosen("promote") != "none" for one in (policies, *policies.alternatives.values()))
+    return any(one.policy_name("promote") != "none" for one in (policies, *policies.alternatives.values()))
 
 
 class _Reports:

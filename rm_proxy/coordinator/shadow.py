@@ -202,7 +202,7 @@ class Shadow:
             self.left_out.clear()
         tally = self.tallies.get((other.name, slot))
         if tally is None:
-            named = other.chosen(slot), own.chosen(slot)
+            named = other.policy_name(slot), own.policy_name(slot)
             tally = self.tallies[other.name, slot] = Tally(other.name, slot, *named, since_s=now_s)
         return tally
 

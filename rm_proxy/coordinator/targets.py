@@ -98,7 +98,7 @@ class TargetSetter:
     def _forget_other_policies(self, policies: Policies) -> None:
         """Begin anew where another policy is in force: its limits must not be damped by those of the previous one."""
         for slot in ("shed", "police"):
-            name = policies.for_nodes.chosen(slot)
+            name = policies.for_nodes.policy_name(slot)
             if self._policies.get(slot) != name:
                 self._common = None
                 anew = {known.line.shown: _Line(known.line.shown) for known in self._nodes.values()}
@@ -124,7 +124,7 @@ class TargetSetter:
             return
         longest = sorted(views, key=lambda v: (-v.queued_s, v.id))[:SCORES]
         scores = tuple((v.id, round(v.queued_s, 3)) for v in longest)
-        name = policies.for_nodes.chosen("shed")
+        name = policies.for_nodes.policy_name("shed")
         for target, node_ids in changed.items():
             node_id = node_ids[0] if len(node_ids) == 1 else ""
             chosen = f"{_shed_text(target)}, {len(node_ids)} nodes"
@@ -183,7 +183,7 @@ class TargetSetter:
     # Policing
 
     def _police(self, policies: Policies, nodes: Mapping[str, Node], now_s: float, effects: list[Effect]) -> None:
-        name = policies.for_nodes.chosen("police")
+        name = policies.for_nodes.policy_name("police")
         if name == "none":
             self._compare_police(policies, nodes, now_s)
             if not self._policed:

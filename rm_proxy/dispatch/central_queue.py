@@ -274,7 +274,7 @@ class CentralQueue:
         if entry is None:
             return None
         self._silence(now_s)
-        turn = Turn(entry.demand.waiting.wanted, now_s - entry.since_s, now_s - entry.beats.last_s)
+        turn = Turn(entry.demand.waiting.ask_count, now_s - entry.since_s, now_s - entry.beats.last_s)
         if not entry.rank:
             return turn
         members = [(group, name) for group in self._rivals(entry) for rank, name in group.order if rank < entry.grade]

@@ -32,7 +32,7 @@ class Demand:
     @property
     def elsewhere(self) -> int:
         """Containers that wait and may not go to any node, but to some."""
-        return max(0, self.waiting.wanted - sum(self.sizes.values()))
+        return max(0, self.waiting.ask_count - sum(self.sizes.values()))
 
 
 @dataclass(slots=True)

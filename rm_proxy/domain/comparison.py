@@ -36,7 +36,7 @@ def not_compared(question: Question[Any]) -> None:
 
 def shadowed(policies: Policies, slot: str) -> bool:
     """Return whether an alternative in shadow has a policy in a slot: it is asked even where none is in force."""
-    return any(policies.alternatives[name].chosen(slot) != "none" for name in policies.shadow)
+    return any(policies.alternatives[name].policy_name(slot) != "none" for name in policies.shadow)
 
 
 class PerSecond:

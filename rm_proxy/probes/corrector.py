@@ -78,7 +78,7 @@ class Corrector:
     def round(self, now_s: float) -> bool:
         """Move what would start earlier elsewhere; returns whether a place moved."""
         policies = self._policies().for_nodes
-        in_force = policies.chosen("correct") != "none"
+        in_force = policies.policy_name("correct") != "none"
         if not self._prober.queues or not (in_force or shadowed(self._policies(), "correct")):
             return False
         rng, limit = (self._rng, MAX_LOOKED) if in_force else (self._shadow_rng, MAX_COMPARED)
@@ -180,7 +180,7 @@ class Corrector:
         move(prober, probe, best.id, turn.now_s)
         turn.left -= 1
         scores = (best.id, best.wait_s), (probe.node_id, place.starts_in_s)
-        by = "correct", turn.policies.chosen("correct")
+        by = "correct", turn.policies.policy_name("correct")
         tell(self._emit, by, probe, place.job.app.id, best.id, why, turn.now_s, scores)
         at = next(at for at, (_, node_id) in enumerate(turn.ranked) if node_id == best.id)
         noise_s = turn.ranked.pop(at)[0] - best.wait_s

@@ -46,7 +46,7 @@ class Thief:
     def look(self, node_id: str, now_s: float) -> bool:
         """Let a node take over probes if it has room and nobody's turn is there; returns whether it did."""
         prober, policies = self._prober, self._policies().for_nodes
-        steals = policies.chosen("steal") != "none" or shadowed(self._policies(), "steal")
+        steals = policies.policy_name("steal") != "none" or shadowed(self._policies(), "steal")
         if not prober.queues or not steals or not self._idle(node_id):
             self._idle_since.pop(node_id, None)
             return False
@@ -95,7 +95,7 @@ class Thief:
         if not may_go(job, thief):
             return False
         move(self._prober, probe, thief.id, now_s)
-        chosen_by = "steal", self._policies().for_nodes.chosen("steal")
+        chosen_by = "steal", self._policies().for_nodes.policy_name("steal")
         reason = f"{thief.id} has room and nothing waits there"
         tell(self._emit, chosen_by, probe, job.app.id, thief.id, reason, now_s)
         return True

@@ -190,9 +190,9 @@ def test_what_is_left_is_what_the_quota_allows(
     wanted = ask(user="ann", memory_mb=size.memory_mb, vcores=size.vcores)
     allowed = quota("queue_share", wanted, queue, cluster_ratio=ratio) is None
     overdrawn = quota("queue_share", ask(user="ann", memory_mb=0, vcores=0), queue, cluster_ratio=ratio) is not None
-    left = cfg.left_for(queue, "ann")
+    left = cfg.room_for(queue, "ann")
     assert allowed == (size.fits(left) and not overdrawn)
-    assert left.fits(cfg.left(queue))
+    assert left.fits(cfg.room(queue))
 
 
 def test_relative_counts_by_guaranteed_ones() -> None:

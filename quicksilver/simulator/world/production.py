@@ -117,7 +117,7 @@ class World:
         every = (policies, *policies.alternatives.values())
         self._regular.begin(
             self._rng,
-            all(one.chosen(slot) == "none" for slot in ("police", "correct") for one in every),
+            all(one.policy_name(slot) == "none" for slot in ("police", "correct") for one in every),
             self._report,
         )
         self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)

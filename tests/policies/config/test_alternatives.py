@@ -50,9 +50,9 @@ def kind(policies: Policies, one: Ask, now_s: float = 0.0) -> str:
 def test_an_alternative_is_the_base_with_its_keys_replaced() -> None:
     policies = load(place={"policy": "random"}, alternatives={"day": DAY, "few": {"quota": {"policy": "absolute"}}})
     day, few = policies.alternatives["day"], policies.alternatives["few"]
-    assert day.chosen("place") == few.chosen("place") == "random"
+    assert day.policy_name("place") == few.policy_name("place") == "random"
     assert (day.route(ask(), Random(1)).kind, few.route(ask(), Random(1)).kind) == (Kind.GUARANTEED, Kind.QUEUEABLE)
-    assert (day.chosen("quota"), few.chosen("quota")) == ("none", "absolute")
+    assert (day.policy_name("quota"), few.policy_name("quota")) == ("none", "absolute")
     assert policies.differs(day, "route") and not policies.differs(day, "quota") and policies.differs(few, "quota")
     assert day.name == "day" and policies.name == ""
 
@@ -186,9 +186,9 @@ def test_a_slot_can_be_kept_from_other_policies() -> None:
     )
     assert new.digest
     kept = new.keeping("preempt", old)
-    assert kept.chosen("preempt") == kept.alternatives["day"].chosen("preempt") == "las"
+    assert kept.policy_name("preempt") == kept.alternatives["day"].policy_name("preempt") == "las"
     assert kept.at(Hours(("day",))).node.shrinking() is not None
-    assert new.chosen("preempt") == "none" and kept.digest != new.digest
+    assert new.policy_name("preempt") == "none" and kept.digest != new.digest
 
 
 def test_unused_alternatives_are_noted() -> None:

@@ -36,7 +36,7 @@ def test_every_preset_is_right_and_says_what_it_is_good_and_bad_for() -> None:
         assert preset.doc.endswith(".") and preset.good_for and preset.bad_for
         for slot, choice in preset.section.items():
             if isinstance(choice, Mapping):
-                assert policies.chosen(slot) == choice["policy"]
+                assert policies.policy_name(slot) == choice["policy"]
 
 
 TYPES = ("MAPREDUCE", "TEZ", "YARN", "SPARK", "Apache Flink", "yarn-service", "org-apache-slider", "TENSORFLOW", "own")
@@ -74,7 +74,7 @@ def test_single_settings_lie_over_a_preset() -> None:
     assert shown["preempt"]["policy"] == "las"
     assert {name: shown["preempt"]["settings"][name] for name in ("quantum_s", "extra")} == {"quantum_s": 5, "extra": 4}
     assert (shown["place"]["policy"], shown["place"]["settings"]["k"]) == ("topk_wait", 7)
-    assert policies.chosen("quota") == "absolute" and policies.chosen("shed") == "none"
+    assert policies.policy_name("quota") == "absolute" and policies.policy_name("shed") == "none"
 
 
 def test_another_policy_takes_none_of_the_presets_settings() -> None:
@@ -99,14 +99,14 @@ def test_an_alternative_that_names_a_preset_lies_over_that_alone() -> None:
         }
     )
     old, wide = policies.alternatives["old"], policies.alternatives["wide"]
-    assert [old.chosen(slot) for slot in ("place", "shed", "preempt", "quota")] == [
+    assert [old.policy_name(slot) for slot in ("place", "shed", "preempt", "quota")] == [
         "topk_wait",
         "none",
         "kill_newest",
         "none",
     ]
-    assert [wide.chosen(slot) for slot in ("place", "order", "quota")] == [
-        policies.chosen("place"),
+    assert [wide.policy_name(slot) for slot in ("place", "order", "quota")] == [
+        policies.policy_name("place"),
         "hrrn",
         "queue_share",
     ]

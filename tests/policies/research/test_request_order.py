@@ -25,8 +25,8 @@ def test_what_goes_first() -> None:
     early, short = request(1, 0.0, 100.0), request(2, 5.0, 10.0)
     assert Order("fifo").key(early, 9) < Order("fifo").key(short, 9)
     assert Order("sjf").key(short, 9) < Order("sjf").key(early, 9)
-    assert Order("srpt").key(early, 9, left=0.05) < Order("srpt").key(short, 9)
-    assert Order("sjf").key(short, 9, left=1.0) < Order("sjf").key(early, 9, left=0.05)
+    assert Order("srpt").key(early, 9, share=0.05) < Order("srpt").key(short, 9)
+    assert Order("sjf").key(short, 9, share=1.0) < Order("sjf").key(early, 9, share=0.05)
     assert Order("hrrn").key(early, 5.1) < Order("hrrn").key(short, 5.1) and Order("hrrn").key(short, 9) < Order(
         "hrrn"
     ).key(early, 9)

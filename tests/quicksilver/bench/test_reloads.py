@@ -38,7 +38,7 @@ def test_decisions_that_no_policy_made_are_not_checked() -> None:
 def test_valid_files_are_valid_and_differ_and_broken_ones_are_broken() -> None:
     made = [Policies.load(policies(number)) for number in range(4)]
     assert len({one.digest for one in made}) == 4
-    assert [one.chosen("place") for one in made] == [*PLACES, *PLACES]
+    assert [one.policy_name("place") for one in made] == [*PLACES, *PLACES]
     for text in BROKEN:
         with pytest.raises(SettingsFileError):
             parse_settings(text, Path("x.yaml")).policies()

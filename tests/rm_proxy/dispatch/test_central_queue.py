@@ -29,7 +29,7 @@ class Stage:
 
     @staticmethod
     def _key(applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
-        return (float(applicant.held), applicant.app.submitted_s) if applicant.held < 9 else ()
+        return (float(applicant.container_count), applicant.app.submitted_s) if applicant.container_count < 9 else ()
 
     def to(self, free: int) -> None:
         """Let the node have so many places."""

@@ -43,7 +43,9 @@ class Stage:
         self.shares = Shares(self.usage)
         self.shares.update(right_of(one) for one in queues)
         places = FreePlaces(lambda node_id: self.view)
-        self.queue = CentralQueue(places, lambda one, now_s: (float(one.held), one.app.submitted_s), self.shares)
+        self.queue = CentralQueue(
+            places, lambda one, now_s: (float(one.container_count), one.app.submitted_s), self.shares
+        )
         self.to(free)
 
     def to(self, free: int) -> None:

@@ -84,7 +84,7 @@ def test_settings_are_taken_over_and_each_change_is_a_row(tmp_path: Path) -> Non
     daemon = Daemon(tmp_path)
     started = len(daemon.writer.rows)
     answer = daemon.reload()
-    assert daemon.world.policies.version == answer.version and daemon.world.policies.chosen("place") == "random"
+    assert daemon.world.policies.version == answer.version and daemon.world.policies.policy_name("place") == "random"
     rows = daemon.writer.rows[started:]
     assert (rows[0].path, rows[0].before, rows[0].after) == ("version", answer.before, answer.version)
     changed = {(r.path, r.before, r.after) for r in rows}

@@ -38,7 +38,7 @@ def of(preempt: str, **settings: object) -> Policies:
 def test_what_a_running_sidecar_can_take_over(old: str, new: str, hands: bool, kept: str) -> None:
     sharing = shared().state.sharing if hands else Sharing()
     now, named = takeable(of(new), of(old), sharing)
-    assert now.chosen("preempt") == (old if kept else new)
+    assert now.policy_name("preempt") == (old if kept else new)
     assert len(named) == bool(kept) and all(one.startswith(kept) for one in named)
 
 
@@ -69,7 +69,7 @@ def test_by_rest_and_by_signal(tmp_path: Path) -> None:
             assert answer["before"] == before and answer["version"].startswith("2-")
             assert "policies.order.policy" in [change["path"] for change in answer["changes"]]
             assert "sidecar.reserve_mb changed in the file: needs a restart, the old value stays" in answer["kept"]
-            assert w.sidecar.policies.current.chosen("order") == "fifo"
+            assert w.sidecar.policies.current.policy_name("order") == "fifo"
             path.write_text("policies: {order: {policy: fofi}}\n")
             refused = await post(w)
             assert refused.status_code == 422 and refused.json()["error"]["code"] == "settings-refused"
@@ -77,7 +77,7 @@ def test_by_rest_and_by_signal(tmp_path: Path) -> None:
             assert (await w.get("/healthz")).json()["settings_version"] == answer["version"]
             path.write_text("policies: {order: {policy: job_submission}}\n")
             os.kill(os.getpid(), signal.SIGHUP)
-            await until(lambda: w.sidecar.policies.current.chosen("order") == "job_submission")
+            await until(lambda: w.sidecar.policies.current.policy_name("order") == "job_submission")
             assert w.proxy.reports[-1].settings_version
             text = (await w.get("/metrics")).text
             assert 'quicksilver_sidecar_reloads_total{how="sighup",result="ok"} 1.0' in text

@@ -146,7 +146,7 @@ def test_what_needs_a_restart_is_named_and_stays(tmp_path: Path) -> None:
         "policies.place stays",
         "proxy.round_s changed in the file: needs a restart, the old value stays",
     ]
-    assert daemon.settings.policies.chosen("place") == "topk_wait"
+    assert daemon.settings.policies.policy_name("place") == "topk_wait"
     assert not [c for c in answer.changes if c.path.startswith("policies.place")]
 
 
