@@ -26,12 +26,12 @@ def _worded(value: Callable[[Item], Any]) -> Callable[[Item], str]:
     """Return how a table shows a value: `-` for none, yes or no, the parts of a list."""
 
     def text(item: Item) -> str:
-        found = value(item)
-        if isinstance(found, bool):
-            return "yes" if found else "no"
-        if isinstance(found, list):
-            return ", ".join(str(one) for one in found)
-        return "-" if found is None else str(found)
+        cell = value(item)
+        if isinstance(cell, bool):
+            return "yes" if cell else "no"
+        if isinstance(cell, list):
+            return ", ".join(str(part) for part in cell)
+        return "-" if cell is None else str(cell)
 
     return text
 

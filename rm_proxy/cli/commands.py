@@ -91,15 +91,15 @@ def list_nodes(
     label: str | None,
 ) -> None:
     """List the nodes: use by guaranteed (G) and queueable (Q) containers, what waits, why one is unusable."""
-    wanted = {"state": state.upper() if state else None, "usable": usable, "rack": rack, "label": label}
-    wanted = {key: value for key, value in wanted.items() if value is not None}
+    criteria = {"state": state.upper() if state else None, "usable": usable, "rack": rack, "label": label}
+    criteria = {key: value for key, value in criteria.items() if value is not None}
 
     def fetch() -> list[Any]:
         return [
-            one
-            for one in pages(url, "/v1/nodes")
-            if all(one[key] == value for key, value in wanted.items())
-            and (name is None or fnmatchcase(one["id"], name) or fnmatchcase(one["host"], name))
+            item
+            for item in pages(url, "/v1/nodes")
+            if all(item[key] == value for key, value in criteria.items())
+            and (name is None or fnmatchcase(item["id"], name) or fnmatchcase(item["host"], name))
         ]
 
     listing.show(fetch)
@@ -138,14 +138,14 @@ def undrain_node(node_id: str, url: str, as_json: bool) -> None:
     _drain(url, node_id, Draining(on=False, reason=""), as_json)
 
 
-def _drain(url: str, node_id: str, wanted: Draining, as_json: bool) -> None:
+def _drain(url: str, node_id: str, order: Draining, as_json: bool) -> None:
     client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
     try:
-        client.post(f"/v1/nodes/{node_id}/drain", wanted)
+        client.post(f"/v1/nodes/{node_id}/drain", order)
     finally:
         client.close()
-    state = "is drained: nothing is queued there" if wanted.on else "gets queueable containers again"
-    show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
+    state = "is drained: nothing is queued there" if order.on else "gets queueable containers again"
+    show({"node": node_id, "draining": order.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 
 @click.group(cls=Group)
@@ -162,9 +162,9 @@ def list_queues(listing: Listing, url: str, name: str | None, queueable: bool | 
 
     def fetch() -> list[Any]:
         return [
-            one
-            for one in pages(url, "/v1/queues")
-            if (name is None or fnmatchcase(one["name"], name)) and queueable in (None, one["queueable"])
+            item
+            for item in pages(url, "/v1/queues")
+            if (name is None or fnmatchcase(item["name"], name)) and queueable in (None, item["queueable"])
         ]
 
     listing.show(fetch)
@@ -197,13 +197,13 @@ def app() -> None:
 @click.option("--name", "text", metavar="TEXT", help="Only those with this in their name or id.")
 @since_option
 @listed(columns.APPLICATIONS, "no applications")
-def list_apps(listing: Listing, url: str, state: str, type_: str | None, **given: Any) -> None:
+def list_apps(listing: Listing, url: str, state: str, type_: str | None, **options: Any) -> None:
     """List applications: their mode, their guaranteed (G) and queueable (Q) containers, allocated and pending.
 
     Finished ones come from the store, the newest first, 100 of them without --limit.
     """
-    filters = {"type": type_, **{key: given[key] for key in ("queue", "user", "text")}}
-    params = {"state": state, **{key: value for key, value in filters.items() if value}, **times_of(given)}
+    filters = {"type": type_, **{key: options[key] for key in ("queue", "user", "text")}}
+    params = {"state": state, **{key: value for key, value in filters.items() if value}, **times_of(options)}
     limit = listing.limit or (None if state == "running" else _FINISHED)
     column = listing.sort
     if column is None:
@@ -230,7 +230,7 @@ def show_app(app_id: str, url: str, as_json: bool) -> None:
 @listed(columns.ADMISSION, "no applications are admitted as a whole (policies.admit)")
 def list_admission(listing: Listing, url: str, state: str | None) -> None:
     """List the applications that are admitted as a whole: in service or waiting, core and elastic containers, why."""
-    listing.show(lambda: [one for one in get(url, "/v1/admission")["applications"] if state in (None, one["state"])])
+    listing.show(lambda: [item for item in get(url, "/v1/admission")["applications"] if state in (None, item["state"])])
 
 
 @click.group(cls=Group)
@@ -265,8 +265,8 @@ def explain(name: str, url: str, as_json: bool) -> None:
     Of an application (application_...): how many containers went where and why, what they waited for, lost and saved.
     """
     if _ID.fullmatch(name) is None:
-        what = f"{name!r} is no id of a container or application"
-        raise click.UsageError(f"{what}; `quicksilver app list` and `quicksilver decision list` have them")
+        problem = f"{name!r} is no id of a container or application"
+        raise click.UsageError(f"{problem}; `quicksilver app list` and `quicksilver decision list` have them")
     if name.startswith("application_"):
         show(get(url, f"/v1/applications/{name}/story"), as_json, tables.app_story)
     else:

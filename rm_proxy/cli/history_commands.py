@@ -86,8 +86,8 @@ def _save(url: str, params: dict[str, Any], file: Path) -> None:
     try:
         _write(client.chunks("/v1/ledger.csv", params), file)
     except OSError as error:
-        what, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
-        raise QuicksilverError(what, place=str(file), remedy=remedy) from error
+        problem, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
+        raise QuicksilverError(problem, place=str(file), remedy=remedy) from error
     finally:
         client.close()
 

@@ -73,13 +73,13 @@ class Listing:
     def show(self, fetch: Callable[[], Sequence[Item]]) -> None:
         """Print the items of `fetch`: once, or again and again until Ctrl-C."""
         if self.watch_s is None:
-            self._print(self.chosen(fetch()))
+            self._print(self.selection(fetch()))
         elif sys.stdout.isatty() and self.form == "table":
             self._watch_screen(fetch, self.watch_s)
         else:
             self._watch_lines(fetch, self.watch_s)
 
-    def chosen(self, items: Sequence[Item]) -> Sequence[Item]:
+    def selection(self, items: Sequence[Item]) -> Sequence[Item]:
         """Return the items in order, `limit` at most; those without a value to sort by come last."""
         items = items if self.sort is None else in_order(items, self.sort, self.descending)
         return items if self.limit is None else items[: self.limit]
@@ -115,7 +115,7 @@ class Listing:
         """Print a block for each look, with its time where that is no data format."""
         while True:
             try:
-                text = self.text(self.chosen(fetch()), one_line=True)
+                text = self.text(self.selection(fetch()), one_line=True)
                 click.echo(text if self.form != "table" else f"{_clock()}\n{text}", nl=False)
             except QuicksilverError as error:
                 click.echo(f"quicksilver: error: {error}", err=True)
@@ -130,7 +130,7 @@ class Listing:
         with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
                 try:
-                    body = self.table(self.chosen(fetch()))
+                    body = self.table(self.selection(fetch()))
                 except QuicksilverError as error:
                     body = f"quicksilver: error: {error}"
                 live.update(Group(f"every {every_s:g} s, {_clock()}; Ctrl-C ends", body), refresh=True)
@@ -229,7 +229,7 @@ def listed(columns: Sequence[Column], nothing: str, *, limit: int | None = None)
             as_json: bool,
             no_header: bool,
             watch_s: float | None,
-            **given: Any,
+            **options: Any,
         ) -> None:
             if as_json and form != "table":
                 raise click.UsageError("--json and --format do not go together")
@@ -238,7 +238,7 @@ def listed(columns: Sequence[Column], nothing: str, *, limit: int | None = None)
             whole = as_json and columns_text is None
             form = "json" if as_json else form
             listing = Listing(shown, whole, column, descending, limit_rows, form, not no_header, watch_s, nothing)
-            command(listing=listing, **given)
+            command(listing=listing, **options)
 
         return _options(columns, limit)(connected(run))
 
@@ -289,11 +289,11 @@ def _sort(columns: Sequence[Column], text: str | None) -> tuple[Column | None, b
 
 
 def _column(columns: Sequence[Column], name: str, option: str) -> Column:
-    found = next((column for column in columns if column.name == name), None)
-    if found is None:
+    column = next((column for column in columns if column.name == name), None)
+    if column is None:
         hint = close_to(name, [column.name for column in columns])
         raise click.BadParameter(f"no column '{name}'; {hint}", param_hint=option)
-    return found
+    return column
 
 
 def _plain(value: object) -> object:
@@ -301,7 +301,7 @@ def _plain(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return " ".join(str(one) for one in value)
+        return " ".join(str(item) for item in value)
     if isinstance(value, float):
         return round(value, 3)
     return value

@@ -67,8 +67,8 @@ def migrate_up(url: str | None, config: Path | None, as_json: bool) -> None:
     """Create the tables, or bring them up to this program's version; the proxy does so when it starts."""
     opened = _open(url, config, must_exist=False)
     opened.open()
-    found = _within(opened, _status)
-    click.echo(json.dumps({"store": opened.name, **found}, indent=2) if as_json else f"{opened.name}: {found['state']}")
+    facts = _within(opened, _status)
+    click.echo(json.dumps({"store": opened.name, **facts}, indent=2) if as_json else f"{opened.name}: {facts['state']}")
 
 
 @store.command("downgrade")

@@ -21,32 +21,32 @@ if TYPE_CHECKING:  # not imported before something is printed: the daemon's comm
 def node(answer: dict[str, Any]) -> None:
     """Print a node and its containers."""
     print_items(NODES, [answer])
-    _facts(_wanted(answer.get("targets") or {}))
+    _facts(_targets(answer.get("targets") or {}))
     columns = (
         *("container", "kind", "state", ">for s", "size", ">priority", ">expected s"),
         *(">attained s", ">cores", ">shrunk", "by", "why"),
     )
     rows = [
         (
-            one["container_id"],
-            f"{one['kind']}, AM" if one["am"] else one["kind"],
-            one["state"],
-            seconds(one["since_s"]),
-            amount(one),
-            one["priority"],
-            seconds(one["expected_s"]),
-            seconds(one["attained_s"]),
-            "-" if one["cores"] is None else f"{one['cores']:g}",
-            one["times_shrunk"],
-            one["shrunk_by"] or "-",
-            one["why"],
+            c["container_id"],
+            f"{c['kind']}, AM" if c["am"] else c["kind"],
+            c["state"],
+            seconds(c["since_s"]),
+            amount(c),
+            c["priority"],
+            seconds(c["expected_s"]),
+            seconds(c["attained_s"]),
+            "-" if c["cores"] is None else f"{c['cores']:g}",
+            c["times_shrunk"],
+            c["shrunk_by"] or "-",
+            c["why"],
         )
-        for one in answer["containers"]
+        for c in answer["containers"]
     ]
     _table(columns, rows, "no containers")
 
 
-def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
+def _targets(targets: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the targets of a sidecar in words."""
     facts = []
     limits = []
@@ -57,8 +57,8 @@ def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
     if limits:
         facts.append(("de-queued", f"{', '.join(limits)} ({targets['shed_reason']})"))
     if targets.get("limit_q_mb") is not None:
-        left = amount({"memory_mb": targets["limit_q_mb"], "vcores": targets["limit_q_vcores"] or 0})
-        facts.append(("left to queueables", f"{left} ({targets['limit_reason']})"))
+        room = amount({"memory_mb": targets["limit_q_mb"], "vcores": targets["limit_q_vcores"] or 0})
+        facts.append(("left to queueables", f"{room} ({targets['limit_reason']})"))
     return facts
 
 
@@ -68,13 +68,13 @@ def queue(answer: dict[str, Any]) -> None:
     above = [(a["name"], *(amount(a[key]) for key in ("max_capacity", "used_g", "used_q"))) for a in answer["above"]]
     above.append(("all nodes", amount(answer["cluster"]), "", amount(answer["cluster_used_q"])))
     _table(("above it", "max capacity", "used G", "used Q"), above, "")
-    users = [(u["user"], amount(u["used_g"]), amount(u["used_q"]), _left(u["left_q"])) for u in answer["users"]]
+    users = [(u["user"], amount(u["used_g"]), amount(u["used_q"]), _limit(u["left_q"])) for u in answer["users"]]
     _table(("user", "used G", "used Q", "left for Q"), users, "no users")
     if answer["user_limit"] is not None:
         _facts([("limit of one user", amount(answer["user_limit"]))])
 
 
-def _left(resources: dict[str, Any] | None) -> str:
+def _limit(resources: dict[str, Any] | None) -> str:
     return "no limit" if resources is None else amount(resources)
 
 
@@ -102,19 +102,19 @@ def comparisons(items: Sequence[dict[str, Any]]) -> None:
     )
     rows = [
         (
-            *(one[key] for key in ("alternative", "slot", "policy", "active", "decisions", "differ")),
-            f"{one['differ_percent']:.1f}",
-            precise(one["wait_less_s"]),
-            one["faults"],
-            one["left_out"],
+            *(item[key] for key in ("alternative", "slot", "policy", "active", "decisions", "differ")),
+            f"{item['differ_percent']:.1f}",
+            precise(item["wait_less_s"]),
+            item["faults"],
+            item["left_out"],
         )
-        for one in items
+        for item in items
     ]
     _table(columns, rows, "nothing to compare: no alternative of policies.shadow differs, or nothing was decided yet")
     examples = [
-        (one["alternative"], one["slot"], moment(e["at_s"]), e["app_id"] or "-", e["chosen"], e["other"], e["reason"])
-        for one in items
-        for e in one["examples"][:3]
+        (item["alternative"], item["slot"], moment(e["at_s"]), e["app_id"] or "-", e["chosen"], e["other"], e["reason"])
+        for item in items
+        for e in item["examples"][:3]
     ]
     if examples:
         _table(("alternative", "slot", "when", "application", "decided", "it would", "because"), examples, "")
@@ -125,14 +125,14 @@ def changes(items: Sequence[dict[str, Any]]) -> None:
     columns = ("when", "who", "how", "setting", "before", "after")
     rows = [
         (
-            moment(one["at_s"]),
-            one["who"],
-            one["how"] if one["ok"] else f"{one['how']}, refused",
-            one["path"] or "-",
-            one["before"] or "-",
-            one["after"] or one["error"] or "-",
+            moment(change["at_s"]),
+            change["who"],
+            change["how"] if change["ok"] else f"{change['how']}, refused",
+            change["path"] or "-",
+            change["before"] or "-",
+            change["after"] or change["error"] or "-",
         )
-        for one in items
+        for change in items
     ]
     _table(columns, rows, "no changes")
 
@@ -149,11 +149,11 @@ def explanation(answer: dict[str, Any]) -> None:
     if decision and decision["scores"]:
         rows = [
             (
-                one["node"],
-                "inf" if one["score"] is None else f"{one['score']:g}",
-                "*" if one["node"] == decision["node_id"] else "",
+                candidate["node"],
+                "inf" if candidate["score"] is None else f"{candidate['score']:g}",
+                "*" if candidate["node"] == decision["node_id"] else "",
             )
-            for one in decision["scores"]
+            for candidate in decision["scores"]
         ]
         _table(("candidate", f">score ({decision['unit']})", "taken"), rows, "")
 
@@ -175,17 +175,17 @@ def ledger(items: Sequence[dict[str, Any]], by: str) -> None:
     named = ["name", "queue", "user"] if by == "app" else []
     rows = [
         (
-            *(one[key] or "-" for key in ("key", *named)),
-            *(f"{one[key]:.1f}" if key.endswith("_s") else one[key] for key in keys),
+            *(item[key] or "-" for key in ("key", *named)),
+            *(f"{item[key]:.1f}" if key.endswith("_s") else item[key] for key in keys),
         )
-        for one in items
+        for item in items
     ]
     _table([by, *named, *titles], rows, "nothing happened")
 
 
 def summary(answer: dict[str, Any]) -> None:
     """Print counts by node and kind, then delays."""
-    rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in answer["nodes"]]
+    rows = [(item["node_id"], item["guaranteed"], item["queueable"]) for item in answer["nodes"]]
     rows.append(("all", answer["guaranteed"], answer["queueable"]))
     _table(("node", ">G", ">Q"), rows, "")
     delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("queued at its node", "queueing"))
@@ -202,18 +202,18 @@ def summary(answer: dict[str, Any]) -> None:
 def estimates(answer: dict[str, Any]) -> None:
     """Print how good expected durations were, one span a line."""
     columns = ("from", ">ended", ">mean ran s", ">mean error", ">median", ">p95", ">bias")
-    spans = [(moment(one["from_s"]), one) for one in answer["buckets"]]
+    spans = [(moment(bucket["from_s"]), bucket) for bucket in answer["buckets"]]
     if answer["all"] is not None:
         spans.append(("all", answer["all"]))
     rows = [
         (
             title,
-            one["count"],
-            seconds(one["mean_ran_s"]),
-            *(f"{one[name]:.0%}" for name in ("mean_error", "median_error", "p95_error")),
-            f"{one['bias']:+.0%}",
+            span["count"],
+            seconds(span["mean_ran_s"]),
+            *(f"{span[name]:.0%}" for name in ("mean_error", "median_error", "p95_error")),
+            f"{span['bias']:+.0%}",
         )
-        for title, one in spans
+        for title, span in spans
     ]
     _table(columns, rows, "no container ended in this time")
 

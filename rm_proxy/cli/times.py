@@ -35,13 +35,13 @@ def within(command: Function) -> Function:
 
 def times(since: str | None, until: str | None, zone: str) -> dict[str, float]:
     """Return the parameters of the times that were given."""
-    given = (("since", since), ("until", until))
-    return {name: unix_s(f"--{name}", text, zone_min(zone)) for name, text in given if text is not None}
+    texts = (("since", since), ("until", until))
+    return {name: unix_s(f"--{name}", text, zone_min(zone)) for name, text in texts if text is not None}
 
 
-def times_of(given: Mapping[str, Any]) -> dict[str, float]:
+def times_of(arguments: Mapping[str, Any]) -> dict[str, float]:
     """Return the parameters of the times among a command's arguments."""
-    return times(given.get("since"), given.get("until"), given["zone"])
+    return times(arguments.get("since"), arguments.get("until"), arguments["zone"])
 
 
 def unix_s(option: str, text: str, zone_min: int) -> float:

@@ -140,18 +140,18 @@ def _pressed_within(wait_s: float) -> list[str]:
 
 def keys(typed: bytes) -> list[str]:
     """Return the keys in the bytes that a terminal sent; unknown sequences are left out."""
-    found = []
+    names = []
     while typed:
         code = next((code for code in _KEYS if typed.startswith(code)), None)
         if code is not None:
-            found.append(_KEYS[code])
+            names.append(_KEYS[code])
         elif typed.startswith(b"\x1b"):
             break
         else:
             code = typed[:1]
-            found.append(code.decode("latin-1"))
+            names.append(code.decode("latin-1"))
         typed = typed[len(code) :]
-    return found
+    return names
 
 
 @contextlib.contextmanager

@@ -111,8 +111,8 @@ def pressed(state: State, key: str) -> State:
     if key == "tab":
         return replace(state, focus=(state.focus + 1) % len(TABLES), offset=0)
     if key in steps:
-        chosen = (state.sorts.get(table.items, 0) + steps[key]) % len(table.sorts)
-        return replace(state, sorts={**state.sorts, table.items: chosen}, offset=0)
+        index = (state.sorts.get(table.items, 0) + steps[key]) % len(table.sorts)
+        return replace(state, sorts={**state.sorts, table.items: index}, offset=0)
     if key == "r":
         return replace(state, reversed=state.reversed ^ {table.items})
     if key in ("j", "down", "k", "up", "g"):
@@ -126,8 +126,8 @@ def pressed(state: State, key: str) -> State:
 
 
 def _interval(now_s: float, *, faster: bool) -> float:
-    other = [each for each in _INTERVALS_S if (each < now_s if faster else each > now_s)]
-    return (other[-1] if faster else other[0]) if other else now_s
+    candidates = [each for each in _INTERVALS_S if (each < now_s if faster else each > now_s)]
+    return (candidates[-1] if faster else candidates[0]) if candidates else now_s
 
 
 def sorted_by(state: State, table: Table) -> str:
@@ -151,13 +151,13 @@ def frame(picture: Mapping[str, Any], state: State, height: int, note: str = "")
     from rich.text import Text
 
     if state.help:
-        return Group(*(Text(f"  {key:<16}{what}") for key, what in KEYS))
+        return Group(*(Text(f"  {key:<16}{effect}") for key, effect in KEYS))
     head = [*_head(picture, state), *([Text(note, style="bold red")] if note else [])]
-    left = height - len(head) - 1
+    room = height - len(head) - 1
     if state.alone:
-        return Group(*head, *_shown(picture, state, TABLES[state.focus], left - 2))
+        return Group(*head, *_shown(picture, state, TABLES[state.focus], room - 2))
     parts: list[RenderableType] = []
-    for table, share in zip(TABLES, _shares(picture, left), strict=True):
+    for table, share in zip(TABLES, _shares(picture, room), strict=True):
         parts += _shown(picture, state, table, share)
     return Group(*head, *parts)
 
