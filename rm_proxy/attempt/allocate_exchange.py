@@ -79,13 +79,13 @@ class AllocateExchange:
         """Whether the last answer had any news; True also where nobody could wait for some."""
         self.asks_unread = False
         """Whether it ever asked in a way that the proxy does not read, and whose answers therefore may not wait."""
-        self._told = Told()
+        self._repeats = Told()
         self._bad_tags: set[str] = set()
         """Allocation tags that were reported as unreadable."""
         self.last: LastAnswer | None = None
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
-        self._asked: int | None = None
+        self._request_id: int | None = None
         """Id of the last request of the application master."""
         self._open: OpenRequest | None = None
         """The request without an answer."""
@@ -114,7 +114,7 @@ class AllocateExchange:
     @property
     def delivered(self) -> list[str]:
         """The containers that the last answer delivered."""
-        return self.last.given if self.last is not None else []
+        return self.last.container_ids if self.last is not None else []
 
     @property
     def in_flight(self) -> bool:
@@ -133,8 +133,8 @@ class AllocateExchange:
 
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
-        self.last = self._open = self.resend = self._late = self._asked = None
-        self.answers, self._told = 0, Told()
+        self.last = self._open = self.resend = self._late = self._request_id = None
+        self.answers, self._repeats = 0, Told()
         self.exclusions.start_over()
         self._answer_came = True
         self._reported_ends = frozenset()
@@ -153,7 +153,7 @@ class AllocateExchange:
         if request.ask and self._tracked and row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
-        self._asked, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
+        self._request_id, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
         last, first = self.last, self._open
         if request.scheduling_requests:
             self.asks_unread = True
@@ -205,7 +205,7 @@ class AllocateExchange:
         """
         head = y.AllocateRequestProto(response_id=response_id_of(body))
         moved = self._registration.resync is not None and self._continue(head)
-        self._asked, last, first = head.response_id, self.last, self._open
+        self._request_id, last, first = head.response_id, self.last, self._open
         if self._tracked:
             self._late = merged(self._late, self._give_up(why))
             self.resend = None
@@ -245,7 +245,7 @@ class AllocateExchange:
         """Look for signs that the application is harmed by waiting."""
         if self._signs.empty:
             updates = request.update_requests or request.HasField("blacklist_request")
-            self._signs.asked(bool(request.ask or request.release or updates))
+            self._signs.next_request(bool(request.ask or request.release or updates))
         for proto in request.release:
             live = self._live.get(ids.container_id_text(proto))
             if live is not None and not live.is_started:
@@ -303,10 +303,10 @@ class AllocateExchange:
         self._router.route(touched, now_s, self._answer_came)
         self._steering.place_all(now_s, self._answer_came)
         again, self.resend = self.resend, None
-        ours = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
+        rewrites = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
-        self._notebook.asked(rows)
-        if not ours:
+        self._notebook.note_rows(rows)
+        if not rewrites:
             return False
         del request.ask[:]
         request.ask.extend(rows)
@@ -352,8 +352,8 @@ class AllocateExchange:
             self._strip(call)
         if last is not None and last.response_id == expected:
             self._last_repeated = True
-            if self._asked is not None:
-                last.asked = self._asked
+            if self._request_id is not None:
+                last.request_id = self._request_id
             self._close()
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
 
@@ -392,7 +392,7 @@ class AllocateExchange:
         self.answers += 1
         news = carries(answer) or self._ends.to_tell
         if self.answers == 1 or self._table.entries:
-            self.has_news = self._told.is_news(answer) or news
+            self.has_news = self._repeats.is_news(answer) or news
         changed = news and self._rewrite_news(answer, now_s)
         self._table.answered()
         changed = self._rewrite_limit(answer) or changed
@@ -401,8 +401,10 @@ class AllocateExchange:
         ends = list(answer.completed_container_statuses)
         if ends or self._reported_ends:
             self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
-        asked = id_before(answer.response_id) if self._asked is None else self._asked
-        self.last = LastAnswer(answer.response_id, asked, request, rewritten, arrived.delivered, arrived.given, ends)
+        request_id = id_before(answer.response_id) if self._request_id is None else self._request_id
+        self.last = LastAnswer(
+            answer.response_id, request_id, request, rewritten, arrived.delivered, arrived.container_ids, ends
+        )
         if news:
             self._notebook.answered(self.last, arrived.granted)
         return rewritten
@@ -450,7 +452,7 @@ class AllocateExchange:
         limit = resources_of(answer.limit)
         try:
             headroom = self._world.policies.headroom(limit, app)
-            self._world.placer.compare(Question("headroom", app, headroom, lambda other: other.headroom(limit, app)))
+            self._world.placer.compare(Question("headroom", app, headroom, lambda rival: rival.headroom(limit, app)))
         except PolicyFaultError as error:
             self._effect(Faulted(self._registration.app_id, str(error)))
             return False

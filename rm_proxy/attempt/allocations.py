@@ -25,7 +25,7 @@ ASTRAY: Final = "asked for before quicksilver lost sight of the application"
 
 
 class Allocations:
-    """Allocated containers of one application attempt; `delivered` and `given` are those of one answer."""
+    """Allocated containers of one application attempt; `delivered` and `container_ids` are those of one answer."""
 
     def __init__(
         self,
@@ -45,36 +45,36 @@ class Allocations:
         """Terms shared by all grants of one answer; None until one needs them."""
         self.delivered: dict[RowName, int] = {}
         """How much the rows of the application were lowered."""
-        self.given: list[str] = []
+        self.container_ids: list[str] = []
         """Ids of the containers that the application got."""
         self.granted: list[int] = []
         """Private request ids that the ResourceManager granted, and thereby forgot."""
 
     def begin(self) -> None:
         """Note that a new answer came."""
-        self.delivered, self.given, self.granted = {}, [], []
+        self.delivered, self.container_ids, self.granted = {}, [], []
         self._terms = None
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; returns whether there are any."""
-        ours = [updated for updated in answer.updated_containers if self._was_private(updated.container)]
-        for updated in ours:
+        updates = [updated for updated in answer.updated_containers if self._was_private(updated.container)]
+        for updated in updates:
             execution_type = updated.container.execution_type
             self._restore(updated.container)
             if updated.update_type in (y.PROMOTE_EXECUTION_TYPE, y.DEMOTE_EXECUTION_TYPE):
                 updated.container.execution_type = execution_type
-        return bool(ours)
+        return bool(updates)
 
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
         """Take over the queueable containers of earlier attempts; returns whether there are any."""
-        ours = [c for c in containers if self._was_private(c)]
-        for container in ours:
+        queueables = [c for c in containers if self._was_private(c)]
+        for container in queueables:
             kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
-            live = self._held(container, kind, now_s)
+            live = self._container(container, kind, now_s)
             live.start(now_s)
             self._restore(container)
             self._live.add(live)
-        return bool(ours)
+        return bool(queueables)
 
     def _was_private(self, container: y.ContainerProto) -> bool:
         """Return whether the proxy once asked for a container; a promoted one is OPPORTUNISTIC no longer."""
@@ -114,13 +114,13 @@ class Allocations:
     def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         """Handle allocated containers; unwanted ones are given back instead. Returns whether the answer changed."""
         changed, unwanted = False, []
-        ours = []
+        queueables = []
         for at, container in enumerate(answer.allocated_containers):
             if self._is_private(container):
-                ours.append((at, container))
+                queueables.append((at, container))
             else:
                 changed = self._guaranteed_arrived(container, now_s) or changed
-        for at, container in ours:  # after the others, which may make some of these superfluous
+        for at, container in queueables:  # after the others, which may make some of these superfluous
             changed = True
             refusal = self._queueable_arrived(container, now_s)
             if refusal is None:
@@ -213,14 +213,14 @@ class Allocations:
         node, view = self._world.inventory.node(node_id), self._router.view()
         if node is not None and view is not None and self._router.ask(entry, view).tier(node) is not None:
             return None
-        wanted = f" instead of {q.node_id}" if q is not None else ""
-        return f"granted on {node_id}{wanted}, where it may not go"
+        suffix = f" instead of {q.node_id}" if q is not None else ""
+        return f"granted on {node_id}{suffix}, where it may not go"
 
     def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
         view = self._world.inventory.node(ids.node_id_text(node))
         return node.host, view.rack if view is not None else "/default-rack"
 
-    def _held(
+    def _container(
         self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = ""
     ) -> HeldContainer:
         priority, app = container.priority.priority, self._world.apps.app(self._router.app_id)
@@ -247,12 +247,12 @@ class Allocations:
     def _deliver(
         self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
     ) -> None:
-        live = self._held(container, kind, now_s, reason.retries, reason.follows)
+        live = self._container(container, kind, now_s, reason.retries, reason.follows)
         if q is not None:
             live.either = not q.entry.only_q
             live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead
         self._live.add(live)
-        self.given.append(live.id)
+        self.container_ids.append(live.id)
         self._emit(Granted(granted(live, self._router.app_id, self._router.attempt_id, reason, q)))
         if kind is not Kind.QUEUEABLE:
             return

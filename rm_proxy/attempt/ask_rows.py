@@ -174,10 +174,10 @@ class AskRows:
 
         Rows of the request that is being answered stay: they have overwritten what it had decremented before.
         """
-        held = self.at_rm
-        local = held.get(rack, 0) > 0
-        for name in [host, rack, ANY] if local and held.get(host, 0) > 0 else [rack, ANY] if local else [ANY]:
-            count = held.get(name, 0)
+        counts = self.at_rm
+        local = counts.get(rack, 0) > 0
+        for name in [host, rack, ANY] if local and counts.get(host, 0) > 0 else [rack, ANY] if local else [ANY]:
+            count = counts.get(name, 0)
             if count > 0 and name not in self._in_flight:
                 self._set_at_rm(name, count - 1)
             self._row_changed(name)
@@ -262,8 +262,8 @@ class AskRows:
         """Return the rows with which the ResourceManager holds what the application sees, and nothing of ours."""
         if not self.rewritten:
             return [self.by_name[name] for name in self.arrived]
-        ours = {**self._to_zero, **dict.fromkeys((name, True) for name in self.at_rm if self.as_guaranteed)}
-        zeros = [self._row(name, 0, as_guaranteed) for name, as_guaranteed in ours if name in self.by_name]
+        rows = {**self._to_zero, **dict.fromkeys((name, True) for name in self.at_rm if self.as_guaranteed)}
+        zeros = [self._row(name, 0, as_guaranteed) for name, as_guaranteed in rows if name in self.by_name]
         return zeros + list(self.by_name.values())
 
     @property
@@ -293,8 +293,8 @@ class AskRows:
     def _guaranteed(self, name: str) -> int:
         if name == ANY:
             return self.guaranteed
-        left = self.by_name[name].num_containers - self.pending_at.get(name, 0)
-        return max(0, min(left, self.guaranteed))
+        rest = self.by_name[name].num_containers - self.pending_at.get(name, 0)
+        return max(0, min(rest, self.guaranteed))
 
 
 def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:

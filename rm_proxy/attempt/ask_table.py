@@ -144,10 +144,10 @@ class AskTable:
         """Give up a placement: its host row is zeroed, its id kept for the next one of the same key."""
         self.granted(q)
         unsent = self._to_send.pop(q.private_id, None)
-        held = q.host if unsent is None else unsent[1]
+        host = q.host if unsent is None else unsent[1]
         key = q.entry.key
-        if held is not None:
-            self._to_zero[q.private_id] = (key, held)
+        if host is not None:
+            self._to_zero[q.private_id] = (key, host)
         self._parked.setdefault(key, []).append(q.private_id)
         self._parked_for[q.private_id] = key
 

@@ -183,7 +183,7 @@ class Attempt:
         reported again.
         """
         last = self.exchange.unseen
-        unseen = set(last.given) if last is not None else set()
+        unseen = set(last.container_ids) if last is not None else set()
         reason = "the ResourceManager restarted before its start"
         for live in [c for c in self.live if not c.is_started]:
             if live.kind is Kind.QUEUEABLE:
@@ -237,22 +237,22 @@ class Attempt:
 
     # Restore from an earlier process
 
-    def restore(self, kept: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore an earlier process's snapshot. Raises KeyError, TypeError or ValueError if it is broken."""
-        self.registration.answer = unpacked(kept.registered)
+        self.registration.answer = unpacked(snapshot.registered)
         answer = y.RegisterApplicationMasterResponseProto.FromString(self.registration.answer)
         if answer.HasField("maximumCapability"):
             self.router.maximum = resources_of(answer.maximumCapability)
-        self.exchange.last = unpacked_answer(kept.last) if kept.last is not None else None
-        for note in kept.live.values():
+        self.exchange.last = unpacked_answer(snapshot.last) if snapshot.last is not None else None
+        for note in snapshot.live.values():
             self.live.add(unpacked_container(note))
-        self.live.ended_s = kept.ended_s
-        self._ends.restore(kept)
-        self.exchange.exclusions.restore(kept.kept_off)
-        self.table.serial = kept.serial
-        self.registration.follow(AttemptEvent.RESTORED if kept.registered else AttemptEvent.NOT_REGISTERED)
-        self.registration.resync = Resync(kept) if kept.registered else None
-        self.notebook.restore(kept)
+        self.live.ended_s = snapshot.ended_s
+        self._ends.restore(snapshot)
+        self.exchange.exclusions.restore(snapshot.kept_off)
+        self.table.serial = snapshot.serial
+        self.registration.follow(AttemptEvent.RESTORED if snapshot.registered else AttemptEvent.NOT_REGISTERED)
+        self.registration.resync = Resync(snapshot) if snapshot.registered else None
+        self.notebook.restore(snapshot)
         self.containers.answers = 1  # its first answer was long ago
         self.live.changed = {}
         self.router.charge()
@@ -300,8 +300,8 @@ class Attempt:
 def _must_preempt(app_type: str, live: HeldContainers, entries: Iterable[AskEntry]) -> bool:
     """Return whether all that an application runs waits for a container that it wants."""
     precedences = live.precedences(app_type)
-    wanted = {entry.key.priority for entry in entries if entry.g_share or entry.q_wanted or entry.pending}
-    return any(frameworks.all_wait_for(app_type, priority, precedences) for priority in wanted)
+    priorities = {entry.key.priority for entry in entries if entry.g_share or entry.q_wanted or entry.pending}
+    return any(frameworks.all_wait_for(app_type, priority, precedences) for priority in priorities)
 
 
 def _give_up(attempt: Attempt, why: str) -> y.AllocateRequestProto:

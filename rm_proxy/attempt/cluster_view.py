@@ -110,7 +110,7 @@ class Placing(Protocol):
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
 
-    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+    def compare_route(self, ask: Ask, queue: QueueView, route: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
 
     def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:

@@ -144,12 +144,12 @@ class Completions:
 
     def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
         """Drop releases of containers that ended already for the application, add ours; returns whether it changed."""
-        kept = []
+        releases = []
         for proto in request.release:
             container_id = ids.container_id_text(proto)
             if container_id in self._ended:
                 continue
-            kept.append(proto)
+            releases.append(proto)
             live = self._live.get(container_id)
             if live is None:
                 continue
@@ -157,11 +157,11 @@ class Completions:
             self._live.touch(container_id)
             if live.kind is Kind.QUEUEABLE:
                 self._emit(DropHeld(live.node_id, live.id, "released by the application master"))
-        if len(kept) == len(request.release) and not self.releases.to_send:
+        if len(releases) == len(request.release) and not self.releases.to_send:
             return False
-        kept += self.releases.send()
+        releases += self.releases.send()
         del request.release[:]
-        request.release.extend(kept)
+        request.release.extend(releases)
         return True
 
     def give_back(self, container: y.ContainerProto, reason: str) -> None:
@@ -194,12 +194,12 @@ class Completions:
         """The ends that are remembered, the oldest first."""
         return list(self._ended)
 
-    def restore(self, kept: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Restore the state that an earlier process journaled."""
-        self._ended = OrderedDict.fromkeys(kept.ended)
-        self._own_ends = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
-        self.releases.add(*(y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())))
-        for stopped in kept.open.get("stopped", ()):
+        self._ended = OrderedDict.fromkeys(snapshot.ended)
+        self._own_ends = [y.ContainerStatusProto.FromString(unpacked(text)) for text in snapshot.open.get("made", ())]
+        self.releases.add(*(y.ContainerIdProto.FromString(unpacked(text)) for text in snapshot.open.get("out", ())))
+        for stopped in snapshot.open.get("stopped", ()):
             live = unpacked_container(stopped["live"])
             status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))
             self._stopped[live.id] = status, live, stopped["at_s"]

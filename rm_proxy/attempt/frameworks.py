@@ -35,7 +35,7 @@ def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset
     if app_type != "MAPREDUCE":
         return False
     own = precedence(app_type, priority)
-    return any(other > own for other in live_precedences)
+    return any(rank > own for rank in live_precedences)
 
 
 def always_enforces(app_type: str) -> bool:
@@ -49,7 +49,7 @@ def always_enforces(app_type: str) -> bool:
 def all_wait_for(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
     """Return whether all running containers of an application (at least one) wait for a container of this priority."""
     own = precedence(app_type, priority)
-    return bool(live_precedences) and all(other > own for other in live_precedences)
+    return bool(live_precedences) and all(rank > own for rank in live_precedences)
 
 
 def hold_limit_s(app_type: str, mapreduce_task_timeout_s: float) -> float:

@@ -295,16 +295,16 @@ class HeldContainers:
                 worst[c.node_id] = max(worst.get(c.node_id, precedence), precedence)
         return [c for c in waiting if worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)]
 
-    def count_in(self, app: AppView, wanted_q: int, asked: Resources, progress: float = 0.0) -> AppView:
+    def count_in(self, app: AppView, wanted_q: int, asked_size: Resources, progress: float = 0.0) -> AppView:
         """Return the application's view with what it holds, and `wanted_q` queueables that it wants, counted.
 
-        asked: size of those of them that are asked for at nodes; progress: of the job.
+        asked_size: size of those of them that are asked for at nodes; progress: of the job.
         """
         return replace(
             app,
             live_g=len(self._by_id) - self.count_q,
             live_q=self.count_q + wanted_q,
             used_g=self.used_g,
-            used_q=self.used_q + asked,
+            used_q=self.used_q + asked_size,
             progress=progress,
         )

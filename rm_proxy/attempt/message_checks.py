@@ -35,6 +35,6 @@ def _check_whole(message: Message) -> None:
         raise DecodeError("it lacks required fields")
 
 
-def _check(text: object, what: str) -> None:
+def _check(text: object, name: str) -> None:
     if not isinstance(text, str):
-        raise DecodeError(f"{what} is not UTF-8")
+        raise DecodeError(f"{name} is not UTF-8")

@@ -258,18 +258,18 @@ class Promotions:
         policies = self._world.policies
         return (policies if app is None else policies.for_app(app)).policy_name("promote")
 
-    def _decided(self, live: HeldContainer, chosen: str, reason: str, now_s: float) -> None:
+    def _decided(self, live: HeldContainer, outcome: str, reason: str, now_s: float) -> None:
         self._emit(
             Decided(
                 DecisionRecord(
-                    id=f"promote:{live.id}:{chosen}:{now_s:.6f}",
+                    id=f"promote:{live.id}:{outcome}:{now_s:.6f}",
                     at_s=now_s,
                     slot="promote",
                     policy=self._policy(),
                     app_id=self._app_id,
                     container_id=live.id,
                     node_id=live.node_id,
-                    chosen=chosen,
+                    chosen=outcome,
                     reason=reason,
                 )
             )

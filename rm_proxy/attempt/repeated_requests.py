@@ -23,14 +23,14 @@ class LastAnswer:
     """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
 
     response_id: int
-    asked: int
+    request_id: int
     """The id of the request that it answered, as it came."""
     request: bytes = b""
     """The request that it answered, as it came."""
     rewritten: bytes | None = None
     delivered: dict[RowName, int] = field(default_factory=dict)
     """How much its deliveries lowered the application's rows."""
-    given: list[str] = field(default_factory=list)
+    container_ids: list[str] = field(default_factory=list)
     """Container ids that it delivered."""
     ends: list[y.ContainerStatusProto] = field(default_factory=list)
     """Completions that it delivered."""
@@ -44,7 +44,7 @@ class LastAnswer:
         """Return whether a request of this id, as it came, asks for this answer again."""
         if response_id == self.response_id:
             return False
-        return response_id in (self.asked, self.id_before)
+        return response_id in (self.request_id, self.id_before)
 
     def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
         """Return the content of a repeated request that the first one lacked, with counts as after the answer."""
@@ -58,8 +58,8 @@ class LastAnswer:
                 late.ask[-1].num_containers = max(0, row.num_containers - self.delivered.get(name, 0))
         released = {item.SerializeToString() for item in first.release}
         late.release.extend(item for item in request.release if item.SerializeToString() not in released)
-        asked = {item.SerializeToString() for item in first.update_requests}
-        late.update_requests.extend(u for u in request.update_requests if u.SerializeToString() not in asked)
+        updates = {item.SerializeToString() for item in first.update_requests}
+        late.update_requests.extend(u for u in request.update_requests if u.SerializeToString() not in updates)
         if first.blacklist_request != request.blacklist_request:
             late.blacklist_request.CopyFrom(request.blacklist_request)
         return late
@@ -179,7 +179,7 @@ def _without(
     updates: Iterable[y.UpdateContainerRequestProto], others: Iterable[y.UpdateContainerRequestProto]
 ) -> list[y.UpdateContainerRequestProto]:
     """Return copies of the updates of containers that `others` do not name."""
-    named = {other.container_id.SerializeToString() for other in others}
+    named = {item.container_id.SerializeToString() for item in others}
     copies = []
     for update in updates:
         if update.container_id.SerializeToString() not in named:

@@ -14,7 +14,7 @@ from rm_proxy.attempt.ask_table import AskTable
 class Decider(Protocol):
     """Gives wanted containers of a key a share: the router."""
 
-    def decide(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
+    def decide(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Decide on each of the wanted containers; routes: by the route as well, not by quotas and windows alone."""
 
 
@@ -75,13 +75,13 @@ class Reroute:
         while part.queueable and len(recalled) < limit and (reason := entry.take_q()) is not None:
             part.queueable -= 1
             recalled.append(reason)
-        left = min(part.guaranteed, limit - len(recalled))
-        if not left:
+        remainder = min(part.guaranteed, limit - len(recalled))
+        if not remainder:
             return recalled
         rest: list[Reason] = []
         for reason in entry.g_reasons:
-            count = min(reason.count, left) if self._concerns(reason) else 0
-            left -= count
+            count = min(reason.count, remainder) if self._concerns(reason) else 0
+            remainder -= count
             part.guaranteed -= count
             recalled.extend(replace(reason, count=1) for _ in range(count))
             if reason.count > count:

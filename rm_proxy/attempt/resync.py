@@ -34,16 +34,16 @@ class Stage(Enum):
 
 
 class Resync:
-    """The take-over of one attempt; `kept`: the snapshot of the earlier process."""
+    """The take-over of one attempt; `snapshot`: that of the earlier process."""
 
-    def __init__(self, kept: Snapshot) -> None:
-        self.id = kept.resync
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.id = snapshot.resync
         """Id of the last answer that the application master had; None until it called."""
         self.stage = Stage.UNHEARD if self.id is None else Stage.REFUSED
-        self._registered = kept.registered
-        self.rows = dict(kept.rows)
+        self._registered = snapshot.registered
+        self.rows = dict(snapshot.rows)
         """Guaranteed rows that the ResourceManager may hold."""
-        self.asked = dict(kept.asked)
+        self.private_ids = dict(snapshot.private_ids)
         """Private ids that it may hold, each with key and host."""
 
     def refuses(self, response_id: int) -> bool:
@@ -73,7 +73,7 @@ class Resync:
     @property
     def busy(self) -> bool:
         """Whether there are rows of the earlier process that the next request has to take care of."""
-        return bool(self.rows or self.asked)
+        return bool(self.rows or self.private_ids)
 
     def zeros(self, request: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
         """Return rows that cancel asks which the ResourceManager may hold and the application no longer wants."""
@@ -82,7 +82,7 @@ class Resync:
 
     def give_up(self) -> list[y.ResourceRequestProto]:
         """Return the rows that cancel all asks of the earlier process: the application master asks anew."""
-        hosts = ((key, private, host) for private, (key, host) in self.asked.items() if host)
+        hosts = ((key, private, host) for private, (key, host) in self.private_ids.items() if host)
         placed = [row_of(Key(key.priority, private, True, key.capability), host, 0) for key, private, host in hosts]
         return self.zeros(()) + placed
 
@@ -92,14 +92,14 @@ class Resync:
             entry = table.entries.get(key)
             if entry is not None:
                 entry.rows.doubt(name)
-        for private, (key, host) in self.asked.items():
+        for private, (key, host) in self.private_ids.items():
             table.park_asked(private, key, host)
-        self.rows, self.asked = {}, {}
+        self.rows, self.private_ids = {}, {}
 
     def pending_rows(self) -> list[y.ResourceRequestProto]:
         """Return the rows that are not adopted yet, to be written down again."""
         rows = [row_of(key, name, 1) for key, name in self.rows]
-        for private, (key, host) in self.asked.items():
+        for private, (key, host) in self.private_ids.items():
             rows.append(row_of(Key(key.priority, private, True, key.capability), host, 1))
         return rows
 

@@ -59,7 +59,7 @@ class Router:
         attempt_id: str,
         cluster: ClusterView,
         table: AskTable,
-        held: HeldContainers,
+        live: HeldContainers,
         promotions: Promotions,
         emit: Callable[[Effect], None],
     ) -> None:
@@ -72,7 +72,7 @@ class Router:
         """The largest capability that the ResourceManager grants; None while it is not known."""
         self.undecided: dict[int, AskEntry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
-        self._cluster, self._table, self._held, self._emit = cluster, table, held, emit
+        self._cluster, self._table, self._live, self._emit = cluster, table, live, emit
         self._promotions = promotions
         self._credits: dict[Resources, deque[Credit]] = {}
         self._records = DecisionRecorder(self.app_id, cluster, emit)
@@ -92,7 +92,7 @@ class Router:
         if app is None:
             return None
         sums = self._table.sums
-        counted = self._held.count_in(app, sums.open_q, sums.asked_size, self.progress)
+        counted = self._live.count_in(app, sums.open_q, sums.asked_size, self.progress)
         rising = list(self._promotions.outstanding())
         if not (sums.asked_g or rising):
             return counted
@@ -130,7 +130,7 @@ class Router:
             return None
         self.charge()
         mode = view.mode if view is not None else self._cluster.modes.mode(app)
-        precedences = view.precedences if view is not None else self._held.precedences(app.type)
+        precedences = view.precedences if view is not None else self._live.precedences(app.type)
         self._view = read_view(self._cluster, app, mode, precedences, self._table.sums)
         return self._view
 
@@ -144,11 +144,11 @@ class Router:
 
     def charge(self) -> None:
         """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes."""
-        held, before, app = self._held, self._charged, self._cluster.apps.app(self.app_id)
-        used_q, used_g = held.used_q + self._table.sums.asked_size, held.used_g - held.over_g
-        if before is None or before[0] is not app or before[1:] != (used_q, used_g, held.over_q):
-            self._charged = app, used_q, used_g, held.over_q
-            self._cluster.inventory.charge(self.attempt_id, used_q, used_g, held.over_q)
+        live, before, app = self._live, self._charged, self._cluster.apps.app(self.app_id)
+        used_q, used_g = live.used_q + self._table.sums.asked_size, live.used_g - live.over_g
+        if before is None or before[0] is not app or before[1:] != (used_q, used_g, live.over_q):
+            self._charged = app, used_q, used_g, live.over_q
+            self._cluster.inventory.charge(self.attempt_id, used_q, used_g, live.over_q)
 
     def late_nodes(self, now_s: float) -> frozenset[str]:
         """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
@@ -160,11 +160,11 @@ class Router:
         def expected_s(priority: int) -> float:
             return self._cluster.durations.expected(app, priority).usual_s
 
-        return self._held.late_nodes(now_s, ratio, expected_s)
+        return self._live.late_nodes(now_s, ratio, expected_s)
 
     def attained_s(self, now_s: float) -> float:
         """Return the service of all containers that this attempt has and had, in seconds of run time."""
-        return self._held.attained_s(now_s)
+        return self._live.attained_s(now_s)
 
     def remember_loss(self, lost: HeldContainer) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
@@ -184,7 +184,7 @@ class Router:
 
         answered: whether an answer came since the last request.
         """
-        left = MAX_ROUTED
+        remainder = MAX_ROUTED
         if self.unrecorded_s is not None and self._cluster.apps.app(self.app_id) is not None:
             self.unrecorded_s = None
             self.reconsider(routes=True)
@@ -196,13 +196,13 @@ class Router:
             if count < 0:
                 self._table.shrink(entry, -count)
             elif count > 0:
-                left -= self._route(entry, count, left, now_s)
+                remainder -= self._route(entry, count, remainder, now_s)
                 if entry.undecided > 0:
                     self.undecided[id(entry)] = entry
                     entry.rows.rewrite()
                     entry.rows.touch(entry.key)
-        if self._reroute is not None and left > 0 and self._cluster.apps.app(self.app_id) is not None:
-            self._reroute.decide(self._table, self, left, answered, now_s)
+        if self._reroute is not None and remainder > 0 and self._cluster.apps.app(self.app_id) is not None:
+            self._reroute.decide(self._table, self, remainder, answered, now_s)
             self._reroute = None if self._reroute.done else self._reroute
 
     def _route(self, entry: AskEntry, count: int, limit: int, now_s: float) -> int:
@@ -215,10 +215,10 @@ class Router:
 
     def _enforce(self, entry: AskEntry, now_s: float) -> None:
         """Take guaranteed containers back whose application enforces OPPORTUNISTIC from now on."""
-        wanted = list(entry.g_reasons)
+        reasons = list(entry.g_reasons)
         entry.set_g(())
         entry.rows.ask_as(guaranteed=False)
-        self.decide(entry, wanted, now_s, True)
+        self.decide(entry, reasons, now_s, True)
 
     def _new(self, size: Resources, count: int, now_s: float) -> Iterator[Reason]:
         for _ in range(count):
@@ -226,38 +226,38 @@ class Router:
             credit = credits.popleft() if credits else _NO_CREDIT
             yield Reason("", now_s, 1, retries=credit.retries, follows=credit.follows)
 
-    def decide(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
+    def decide(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Give wanted containers of a key a share; routes: by the route as well, not by quotas and windows alone."""
-        if not self._decide_together(entry, wanted):
-            self._decide_each(entry, wanted, now_s, routes)
+        if not self._decide_together(entry, reasons):
+            self._decide_each(entry, reasons, now_s, routes)
 
-    def _decide_together(self, entry: AskEntry, wanted: Iterable[Reason]) -> bool:
+    def _decide_together(self, entry: AskEntry, reasons: Iterable[Reason]) -> bool:
         """Give wanted containers their share where no policy has a choice; returns whether that is so."""
         view = self.view()
         if view is None and self._cluster.admissions.admits_whole():
-            for reason in wanted:
+            for reason in reasons:
                 entry.add_q(replace(reason, text=NOT_KNOWN, tries=0))
                 self.unrecorded_s = self.unrecorded_s or reason.asked_s
             return True
         why = self._always_guaranteed(entry, view)
         if why is not None:
             passes = view is None or view.mode != "bypass" or not _listed(self._cluster, view.app)
-            for reason in wanted:
+            for reason in reasons:
                 entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0), passes)
             return True
         if not stays_q(entry, view):
             return False
-        for reason in wanted:
+        for reason in reasons:
             entry.add_q(replace(reason, text=OWN_WISH, tries=0))
         return True
 
-    def _decide_each(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
+    def _decide_each(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Have the policies decide on the wanted containers one after the other: each decision counts for the next."""
         view = self.view()
         assert view is not None
         ask, last = self.ask(entry, view), _NO_CREDIT
         refusals: Counter[Route] = Counter()
-        for reason in wanted:
+        for reason in reasons:
             view.settle()
             if (reason.retries, reason.follows) != (last.retries, last.follows):
                 last = Credit(reason.retries, reason.follows)
@@ -265,13 +265,13 @@ class Router:
             if ask.app is not view.app:
                 ask = replace(ask, app=view.app)
             wish = entry.key.opportunistic
-            chosen = self._choose(ask, view.queue, None if routes else reason, wish, now_s)
-            if chosen.kind is Kind.QUEUEABLE:
+            route = self._choose(ask, view.queue, None if routes else reason, wish, now_s)
+            if route.kind is Kind.QUEUEABLE:
                 view.add()
-            elif chosen.slot != "route":
-                refusals[chosen] += 1
-            share(entry, chosen, reason, view.mode)
-            if reason.follows and view.mode != "shadow" and chosen.kind is Kind.GUARANTEED:
+            elif route.slot != "route":
+                refusals[route] += 1
+            share(entry, route, reason, view.mode)
+            if reason.follows and view.mode != "shadow" and route.kind is Kind.GUARANTEED:
                 self._cluster.mover.cancel_move(reason.follows)
         if refusals:
             self._records.refused(view.app, refusals, now_s)
@@ -291,12 +291,12 @@ class Router:
                 why = over_retries(policies, ask)
                 route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
                 return within_quota(policies, route, ask, queue, rng, now_s)
-            chosen = choose(policies, ask, queue, rng, now_s)
-            self._cluster.placer.compare_route(ask, queue, chosen, now_s)
+            route = choose(policies, ask, queue, rng, now_s)
+            self._cluster.placer.compare_route(ask, queue, route, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")
-        return chosen
+        return route
 
     def reconsider(self, routes: bool) -> None:
         """Decide anew, with the coming requests, on undelivered containers.
@@ -378,13 +378,13 @@ def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
     return entry.only_q or (entry.key.opportunistic and view is not None and view.mode == "shadow")
 
 
-def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:
+def share(entry: AskEntry, route: Route, reason: Reason, mode: str) -> None:
     """Put one container into the share that was chosen for it; in shadow mode always into the guaranteed one."""
-    reason = replace(reason, text=chosen.reason, slot=chosen.slot, version=chosen.version, shadow=None)
+    reason = replace(reason, text=route.reason, slot=route.slot, version=route.version, shadow=None)
     if mode == "shadow":
-        text = f"shadow mode: {chosen.kind} ({chosen.reason})"
-        entry.add_g(replace(reason, text=text, shadow=chosen.kind, tries=0))
-    elif chosen.kind is Kind.QUEUEABLE:
+        text = f"shadow mode: {route.kind} ({route.reason})"
+        entry.add_g(replace(reason, text=text, shadow=route.kind, tries=0))
+    elif route.kind is Kind.QUEUEABLE:
         entry.add_q(reason)
     else:
         entry.add_g(replace(reason, tries=0))

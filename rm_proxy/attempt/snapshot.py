@@ -106,10 +106,10 @@ def packed_answer(last: LastAnswer) -> Note:
     """Return the last answer as it is written down; the request that it answered is not: a resync brings a new one."""
     return {
         "id": last.response_id,
-        "asked": last.asked,
+        "asked": last.request_id,
         "rewritten": packed(last.rewritten) if last.rewritten is not None else None,
         "delivered": [packed(row_of(*name, count)) for name, count in last.delivered.items()],
-        "given": last.given,
+        "given": last.container_ids,
         "ends": [packed(status) for status in last.ends],
     }
 
@@ -143,7 +143,7 @@ class Snapshot:
     """Completions to report, releases to send, unclear stops; as `Completions.note` has them."""
     rows: dict[tuple[Key, str], None] = field(default_factory=dict)
     """Guaranteed rows that the ResourceManager may hold."""
-    asked: dict[int, tuple[Key, str]] = field(default_factory=dict)
+    private_ids: dict[int, tuple[Key, str]] = field(default_factory=dict)
     """Private request ids that it may hold, each with its key and host."""
     serial: int = 0
     """The last serial of a private id."""
@@ -161,7 +161,7 @@ class Snapshot:
             self.over = True
         if note.get("new"):
             self.rows.clear()
-            self.asked.clear()
+            self.private_ids.clear()
             self.last = self.resync = None
         self.registered = note.get("registered", self.registered)
         self.resync = note.get("resync", self.resync)
@@ -181,7 +181,7 @@ class Snapshot:
         self.ended_s = note.get("ended_s", self.ended_s)
         self._rows(y.ResourceRequestProto.FromString(unpacked(text)) for text in note.get("rows", ()))
         for private in note.get("granted", ()):
-            self.asked.pop(private, None)
+            self.private_ids.pop(private, None)
 
     def _rows(self, rows: Iterable[y.ResourceRequestProto]) -> None:
         for row in rows:
@@ -190,7 +190,7 @@ class Snapshot:
                 if row.num_containers and row.resource_name != ANY:
                     key = Key.of(row)
                     own = Key(key.priority, ids.original_id(private), ids.asked_opportunistic(private), key.capability)
-                    self.asked[private] = own, row.resource_name
+                    self.private_ids[private] = own, row.resource_name
                 self.serial = max(self.serial, ids.serial_of(private))
                 continue
             if ids.is_instead(private):

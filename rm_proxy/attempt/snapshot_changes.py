@@ -26,9 +26,9 @@ class SnapshotChanges:
         self._granted: list[int] = []
         self._app: Note | None = None
 
-    def restore(self, kept: Snapshot) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """Continue from the snapshot of an earlier process."""
-        self._open, self._app = kept.open, kept.app
+        self._open, self._app = snapshot.open, snapshot.app
 
     def app(self, record: AppRecord) -> None:
         """Note the application's record."""
@@ -57,7 +57,7 @@ class SnapshotChanges:
         """Note the hosts that the ResourceManager may have on the blacklist for us."""
         self._note["kept_off"] = sorted(hosts)
 
-    def asked(self, rows: Iterable[y.ResourceRequestProto]) -> None:
+    def note_rows(self, rows: Iterable[y.ResourceRequestProto]) -> None:
         """Note rows that are sent to the ResourceManager."""
         self._rows.extend(rows)
 
@@ -80,7 +80,7 @@ class SnapshotChanges:
             return None
         note, self._note = self._note, {}
         if live.changed:
-            note["live"] = {c: packed_container(held) if (held := live.get(c)) else None for c in live.changed}
+            note["live"] = {c: packed_container(own) if (own := live.get(c)) else None for c in live.changed}
             live.changed = {}
             note["ended_s"] = round(live.ended_s, 3)
         if ends.unjournaled:

@@ -78,17 +78,17 @@ class Steering:
 
         answered: whether an answer came since the last request; without one nothing was refused yet.
         """
-        table, left = self._table, MAX_PLACED
+        table, remainder = self._table, MAX_PLACED
         if not (table.sums.unplaced or table.by_private):
             self.forget()
             return
         view = self._router.view()
         if answered:
             for q in list(table.by_private.values()):
-                if left <= 0:
+                if remainder <= 0:
                     break
                 if q.sent:
-                    left -= 1
+                    remainder -= 1
                     self._steer(q, view, now_s)
             view = self._router.view()
         self._queue_up(now_s)
@@ -100,21 +100,21 @@ class Steering:
         if view is not None and len(unplaced) > 1:
             active, policies = [entry for entry in unplaced if _active(entry, view)], self._cluster.policies
             if policies.for_app(view.app).cluster.matches:
-                left -= self._place_matched(active, view, left, now_s)
+                remainder -= self._place_matched(active, view, remainder, now_s)
             elif len(active) > 1 and shadowed(policies, "match"):
                 self._cluster.placer.compare_match([self._ask(entry, view, now_s) for entry in active[:MAX_COMPARED]])
         for entry in unplaced:
-            if left <= 0:
+            if remainder <= 0:
                 break
             since_s = self._router.unrecorded_s
             if view is None and since_s is not None and now_s - since_s <= RECORD_WAIT_S:
                 continue
             if view is None or not _active(entry, view):
-                left -= 1
+                remainder -= 1
                 for reason in entry.cut_q(entry.q_wanted):
                     self._fall_back(entry, reason, NOT_ACTIVE, now_s)
             else:
-                left -= self._place_key(entry, view, left, full, now_s)
+                remainder -= self._place_key(entry, view, remainder, full, now_s)
         self._queue_up(now_s, len(table.by_private) - before, full)
 
     def forget(self, placed: int = 0, now_s: float = 0.0) -> None:
@@ -152,16 +152,16 @@ class Steering:
 
         Expected durations are those of its first wanted tasks.
         """
-        app, asked, asked_g = view.app, 0, Resources()
+        app, g_asks, asked_g = view.app, 0, Resources()
         for entry in self._table.entries.values():
             if entry.g_share:
-                asked += entry.g_share
+                g_asks += entry.g_share
                 asked_g += times(entry.resources, entry.g_share)
-        wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
-        held = app.live_g + app.live_q - wanted + asked
+        ask_count = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
+        container_count = app.live_g + app.live_q - ask_count + g_asks
         first = next(iter(self._table.sums.unplaced.values()))
         expected_s = self._cluster.durations.expected(app, first.key.priority).mean_s
-        return WaitingApp(app, wanted, held, self._router.attained_s(now_s), expected_s), asked_g
+        return WaitingApp(app, ask_count, container_count, self._router.attained_s(now_s), expected_s), asked_g
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
         """Return the keys without a node: those that the application needs first, then as they came."""

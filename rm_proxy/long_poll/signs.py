@@ -72,7 +72,7 @@ class Signs:
         """Whether the next request of the application master may be a sign."""
         return self.empty or len(self._fresh) > 0
 
-    def asked(self, content: bool) -> None:
+    def next_request(self, content: bool) -> None:
         """Note the request that follows an empty answer at the bound, and whether it has any content."""
         self.empty = False
         self._behind.append(content)
@@ -90,12 +90,12 @@ class Signs:
         """Note containers that ended a wait."""
         if len(self._fresh) + len(container_ids) > STALE_OF:
             self._released = 0
-        self._fresh.extend((one, now_s) for one in container_ids)
+        self._fresh.extend((container_id, now_s) for container_id in container_ids)
 
     def released(self, container_id: str, now_s: float) -> None:
         """Note a container that the application gave back unstarted."""
-        for one, at_s in self._fresh:
-            if one == container_id and now_s - at_s <= STALE_WITHIN_S:
+        for fresh_id, at_s in self._fresh:
+            if fresh_id == container_id and now_s - at_s <= STALE_WITHIN_S:
                 self._released += 1
                 if self._released >= STALE_COUNT:
                     self._released = 0

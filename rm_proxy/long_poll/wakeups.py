@@ -57,7 +57,7 @@ class Wakeups:
         """Place containers of waiting attempts: a node reported room."""
         if not self.waiting:
             return
-        left = MAX_PLACED_FOR
+        remainder = MAX_PLACED_FOR
         for attempt_id in list(self.order(now_s)):
             waiter = self.waiting.get(attempt_id)
             if waiter is None or not waiter.has_unplaced:
@@ -65,8 +65,8 @@ class Wakeups:
             if waiter.place(now_s):
                 waiter.long_poll.to_send(now_s, gather=waiter.has_unplaced)
                 self._due[attempt_id] = None
-            left -= 1
-            if left <= 0:
+            remainder -= 1
+            if remainder <= 0:
                 return
 
     def granted(self, attempt_id: str, now_s: float) -> None:

@@ -124,7 +124,7 @@ def after_the_bound(signs: Signs, contents: list[bool]) -> None:
     for content in contents:
         signs.waited(at_bound=True)
         assert signs.watches
-        signs.asked(content)
+        signs.next_request(content)
 
 
 def test_content_right_after_empty_answers_halves_until_it_fits() -> None:

@@ -165,5 +165,5 @@ def test_an_application_master_s_call_of_such_a_number_keeps_it() -> None:
 def test_the_id_that_was_asked_with_is_journaled() -> None:
     last = LastAnswer(9, 4)
     kept = unpacked_answer(json.loads(json.dumps(packed_answer(last))))
-    assert (kept.response_id, kept.asked, kept.id_before) == (9, 4, 8)
+    assert (kept.response_id, kept.request_id, kept.id_before) == (9, 4, 8)
     assert [n for n in range(12) if kept.repeats(n)] == [4, 8]
