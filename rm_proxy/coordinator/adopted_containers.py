@@ -57,8 +57,8 @@ class AdoptedContainers:
             attempt.containers.inherit(live)
 
     def _container(self, attempt: Attempt, container: ContainerReport, node_id: str, now_s: float) -> None:
-        ours = container.kind in (Kind.QUEUEABLE, Kind.GUARANTEED) and not container.am
-        if not ours or not attempt.containers.inherits(container.container_id):
+        is_task = container.kind in (Kind.QUEUEABLE, Kind.GUARANTEED) and not container.am
+        if not is_task or not attempt.containers.inherits(container.container_id):
             return
         live = _live(container.container_id, node_id, Kind(container.kind), now_s - container.since_s)
         live.priority, live.expected_s = container.priority, container.expected_s

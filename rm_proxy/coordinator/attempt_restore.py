@@ -34,12 +34,12 @@ class AttemptRestore:
         self._world, self._attempts, self._known = world, attempts, known
         self._restored: dict[str, Attempt] = {}
 
-    def restore(self, attempt_id: str, kept: Snapshot) -> None:
-        """Take an attempt over. Raises KeyError, TypeError or ValueError when `kept` is broken."""
-        if kept.app is not None:
-            self._known(AppRecord(**kept.app | {"tags": tuple(kept.app["tags"])}))
+    def restore(self, attempt_id: str, snapshot: Snapshot) -> None:
+        """Take an attempt over. Raises KeyError, TypeError or ValueError when `snapshot` is broken."""
+        if snapshot.app is not None:
+            self._known(AppRecord(**snapshot.app | {"tags": tuple(snapshot.app["tags"])}))
         attempt = Attempt(attempt_id, self._world)
-        attempt.restore(kept)
+        attempt.restore(snapshot)
         self._attempts[attempt_id] = self._restored[attempt_id] = attempt
         of_app = self._attempts.by_app.setdefault(attempt.app_id, [])
         of_app.append(attempt)
@@ -58,10 +58,10 @@ class AttemptRestore:
         note = broken.whole_note()
         if note is None or not note.get("registered"):
             return False
-        kept = Snapshot()
-        kept.take(note)
+        snapshot = Snapshot()
+        snapshot.take(note)
         restored = Attempt(attempt_id, self._world)
-        restored.restore(kept)
+        restored.restore(snapshot)
         self._attempts[attempt_id] = restored
         of_app = self._attempts.by_app[restored.app_id]
         of_app[of_app.index(broken)] = restored
@@ -122,7 +122,7 @@ class AttemptRestore:
 
 def end_earlier(attempts: Sequence[Attempt]) -> list[Attempt]:
     """End those attempts of an application that are not its newest; returns them."""
-    earlier = [a for a in attempts if any(is_earlier(a.id, other.id) for other in attempts)]
+    earlier = [a for a in attempts if any(is_earlier(a.id, peer.id) for peer in attempts)]
     for attempt in earlier:
         attempt.end("a newer attempt of the application started")
     return earlier

@@ -93,7 +93,7 @@ class Coordinator:
         self.placer = placer(state, self.mover, self.shadow)
         self.placer.prober, self.placer.compare = self.prober, self.compare
         self.reclaimer = Reclaimer(
-            self.admissions, self.idle, self.mover.shed, self.placer.has_room, lambda one: state.effects.append(one)
+            self.admissions, self.idle, self.mover.shed, self.placer.has_room, lambda e: state.effects.append(e)
         )
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local, self.compare)
@@ -104,7 +104,7 @@ class Coordinator:
 
     def _short_and_long(self) -> ShortAndLong:
         state, modes = self._state, self.modes
-        made = ShortAndLong(
+        short_and_long = ShortAndLong(
             lambda: state.policies,
             self.inventory.apps,
             lambda app: modes.mode(app) == "active",
@@ -112,8 +112,8 @@ class Coordinator:
             lambda app_id, why: state.effects.append(Faulted(app_id, why)),
             self.compare,
         )
-        self.durations.worked = made.worked
-        return made
+        self.durations.worked = short_and_long.worked
+        return short_and_long
 
     def _admissions(self) -> Admissions:
         state, modes = self._state, self.modes
@@ -132,14 +132,14 @@ class Coordinator:
 
     def _prober(self) -> Prober:
         state, app = self._state, self.apps.app
-        made = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
+        cluster = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
         return Prober(
-            made,
+            cluster,
             self.central,
             state.free,
             state.rng,
             policies=lambda: state.policies,
-            held=lambda attempt_id: attempt_id in state.wakeups.waiting,
+            is_waiting=lambda attempt_id: attempt_id in state.wakeups.waiting,
             left_s=self.durations.outlook.job_remaining_s,
             failed=lambda app_id, why: state.effects.append(Faulted(app_id, why)),
             compare=self.compare,

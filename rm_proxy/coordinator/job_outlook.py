@@ -116,8 +116,8 @@ class JobOutlook:
             Expected(app_id=app_id, priority=priority, expected_s=known.mean_s, spread_s=known.spread_s)
             for (app_id, priority), known in differ.items()
         ]
-        left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting}
-        return targets.model_copy(update={"job_remaining_s": left, "expected": news, **(jobs or {})})
+        remaining_s = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting}
+        return targets.model_copy(update={"job_remaining_s": remaining_s, "expected": news, **(jobs or {})})
 
     def _jobs(
         self, sharing: Collection[str], spares: Callable[[str, int], bool], cores: int, now_s: float

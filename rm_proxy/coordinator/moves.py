@@ -87,9 +87,9 @@ class Mover:
 
     # Sheds
 
-    def shed(self, node_id: str, wanted: Shed) -> None:
+    def shed(self, node_id: str, shed: Shed) -> None:
         """Have a waiting container shed with the node's next report."""
-        self._sheds.setdefault(node_id, []).append(wanted)
+        self._sheds.setdefault(node_id, []).append(shed)
 
     def take(self, node_id: str) -> list[Shed]:
         """Return the containers that the node has to shed, and forget them."""
@@ -188,22 +188,22 @@ class Mover:
     def _steal(self, turn: Turn) -> None:
         thieves = self._idle(turn.now_s)
         turn.rng.shuffle(thieves)
-        left = turn.bounds.max_per_round
+        remainder = turn.bounds.max_per_round
         for thief in thieves[: MAX_THIEVES if turn.in_force else COMPARED_THIEVES]:
-            if left <= 0:
+            if remainder <= 0:
                 return
             offers = turn.queues.seen_by(thief)
-            chosen = set(turn.policies.cluster.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
+            ids = set(turn.policies.cluster.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
             if offers:
-                self._compare(Question("steal", None, sorted(chosen), partial(_steals, thief, offers, turn), _taken))
-            if not chosen:
+                self._compare(Question("steal", None, sorted(ids), partial(_steals, thief, offers, turn), _taken))
+            if not ids:
                 continue
-            queue = next(queue for queue in offers if any(view.id in chosen for view in queue.waiting))
+            queue = next(queue for queue in offers if any(view.id in ids for view in queue.waiting))
             for view in queue.waiting:
-                if view.id in chosen and left > 0 and self._has_room(thief.id, view):
+                if view.id in ids and remainder > 0 and self._has_room(thief.id, view):
                     scores = ((thief.id, 0.0), (queue.node.id, view.starts_in_s or 0.0))
                     why = f"{thief.id} is idle since {thief.idle_s:.1f} s"
-                    left -= self._move(turn, view, queue.node, self._cluster.nodes[thief.id].view, why, scores)
+                    remainder -= self._move(turn, view, queue.node, self._cluster.nodes[thief.id].view, why, scores)
 
     def _has_room(self, thief: str, view: ContainerView) -> bool:
         now = self._cluster.nodes[thief].view
@@ -227,26 +227,26 @@ class Mover:
             for node in self._cluster.nodes.values()
             if node.view.usable and not self._full(turn, node.id)
         )
-        left, looked = turn.bounds.max_per_round, 0
+        remainder, looked = turn.bounds.max_per_round, 0
         limit = MAX_LOOKED if turn.in_force else MAX_COMPARED
         for queue in self._shuffled(turn):
             for view in reversed(queue.waiting):
                 looked += 1
-                if left <= 0 or looked > limit:
+                if remainder <= 0 or looked > limit:
                     return
                 if self._full(turn, queue.node.id):
                     break
                 best = self._best(view, queue.node.id, ranked) if view.movable else None
                 if best is None:
                     continue
-                here = replace(queue, waiting=tuple(other for other in queue.waiting if other is not view))
+                here = replace(queue, waiting=tuple(neighbour for neighbour in queue.waiting if neighbour is not view))
                 why = turn.policies.cluster.correct(view, here, best, turn.now_s)
                 self._compare(Question("correct", None, why, partial(_corrects, view, here, best, turn), _moves))
                 if why is None:
                     continue
                 scores = ((best.id, best.wait_s), (queue.node.id, view.starts_in_s or 0.0))
                 if self._move(turn, view, queue.node, best, why, scores):
-                    left -= 1
+                    remainder -= 1
                     was = next(at for at, (_, node_id) in enumerate(ranked) if node_id == best.id)
                     noise_s = ranked.pop(was)[0] - best.wait_s
                     if not self._full(turn, best.id):
@@ -263,10 +263,10 @@ class Mover:
         if live is None or live.ask is None:
             return None
         for _, node_id in ranked:
-            other = self._cluster.nodes[node_id].view
-            known = other.wait_s > 0 or other.has_room(view.resources)
-            if known and node_id != here and live.ask.tier(other) is not None:
-                return other
+            node = self._cluster.nodes[node_id].view
+            known = node.wait_s > 0 or node.has_room(view.resources)
+            if known and node_id != here and live.ask.tier(node) is not None:
+                return node
         return None
 
     # Both
@@ -310,16 +310,16 @@ class Mover:
         return True
 
 
-def _steals(thief: NodeView, offers: Sequence[NodeQueue], turn: Turn, other: Policies) -> list[str]:
-    return sorted(other.cluster.steal(thief, offers, Random(0), turn.now_s))
+def _steals(thief: NodeView, offers: Sequence[NodeQueue], turn: Turn, rival: Policies) -> list[str]:
+    return sorted(rival.cluster.steal(thief, offers, Random(0), turn.now_s))
 
 
-def _taken(chosen: Sequence[str]) -> str:
-    return f"takes {', '.join(chosen) or 'none'}"
+def _taken(ids: Sequence[str]) -> str:
+    return f"takes {', '.join(ids) or 'none'}"
 
 
-def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, turn: Turn, other: Policies) -> str | None:
-    return other.cluster.correct(view, here, best, turn.now_s)
+def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, turn: Turn, rival: Policies) -> str | None:
+    return rival.cluster.correct(view, here, best, turn.now_s)
 
 
 def _moves(why: str | None) -> str:

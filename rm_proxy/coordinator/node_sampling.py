@@ -50,12 +50,12 @@ class NodeSampling:
         if not self.partial:
             return [node.view for node in self._nodes.values() if node.view.usable and node.id not in avoid]
         if not ask.anywhere:
-            chosen = self._at(ask.hosts | ask.racks)
+            ids = self._at(ask.hosts | ask.racks)
         else:
-            chosen = self._sampled(ask.label, rng)
+            ids = self._sampled(ask.label, rng)
             if len(ask.hosts) <= MAX_HINTED:
-                chosen = chosen | self._at(ask.hosts)
-        nodes = (self._nodes.get(node_id) for node_id in chosen if node_id not in avoid)
+                ids = ids | self._at(ask.hosts)
+        nodes = (self._nodes.get(node_id) for node_id in ids if node_id not in avoid)
         return [node.view for node in nodes if node is not None and node.view.usable]
 
     def _sampled(self, label: str, rng: Random) -> dict[str, None]:

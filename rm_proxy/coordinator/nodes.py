@@ -136,13 +136,13 @@ class Node:
             return True
         return _seen_of(before) != _seen_of(yarn)
 
-    def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
+    def refresh(self, now_s: float, fresh_s: float, holds: Callable[[str], bool]) -> None:
         """Compute the view anew, without own containers that will not come.
 
-        held: whether an application still holds a container that was granted.
+        holds: whether an application still holds a container that was granted.
         """
         for key, own in list(self.own.items()):
-            if not own.reserved and not (held(key) if isinstance(key, str) else self._asks(key)):
+            if not own.reserved and not (holds(key) if isinstance(key, str) else self._asks(key)):
                 del self.own[key]
         yarn, report = self.yarn, self.report
         if yarn is None or report is None:
@@ -236,9 +236,9 @@ class Node:
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
-        asked = self.own.pop(q, None) if q is not None else None
+        reservation = self.own.pop(q, None) if q is not None else None
         own = Own(live.resources, live.expected_s, False, live.ahead, app_of_container(live.id))
-        if asked is None:
+        if reservation is None:
             self._count(live.id, own)
         else:
             self.own[live.id] = own

@@ -48,9 +48,9 @@ class Placer:
         views = (node.view for node in self.state.nodes.values())
         return any(v.usable and v.has_room(resources) for v in views)
 
-    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+    def compare_route(self, ask: Ask, queue: QueueView, route: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
-        self.state.effects += self._shadow.routed(self.state.policies, ask, queue, chosen, now_s)
+        self.state.effects += self._shadow.routed(self.state.policies, ask, queue, route, now_s)
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
         """Choose a node for a queueable container, none of `avoid`.
@@ -118,12 +118,12 @@ class Placer:
                     turns = self.prober.turns(ask) if self.prober is not None else None
                     known[id(ask)] = policies.place(ask, self._views(ask, frozenset(), turns), state.rng).scores
             tasks, app = [known[id(ask)] for ask in asks], asks[0].app
-            chosen = policies.for_app(app).cluster.match(tasks)
+            node_ids = policies.for_app(app).cluster.match(tasks)
         except PolicyFaultError as error:
             state.effects.append(Faulted(asks[0].app.id, str(error)))
             return [None] * len(asks)
-        self.compare(Question("match", app, chosen, lambda other: other.cluster.match(tasks), _named))
-        return chosen
+        self.compare(Question("match", app, node_ids, lambda rival: rival.cluster.match(tasks), _named))
+        return node_ids
 
     def compare_match(self, asks: Sequence[Ask]) -> None:
         """Compare choosing nodes for containers of a request one after the other with choosing them together."""
@@ -137,7 +137,7 @@ class Placer:
         except PolicyFaultError:
             return  # reported where the containers are placed
         none: Sequence[str | None] = [None] * len(asks)
-        self.compare(Question("match", asks[0].app, none, lambda other: other.cluster.match(tasks), _named))
+        self.compare(Question("match", asks[0].app, none, lambda rival: rival.cluster.match(tasks), _named))
 
     def _with_room(self, ask: Ask, avoid: Set[str]) -> list[NodeView]:
         """Return nodes where the ask would start at once; in a large cluster a sample may have none of them."""

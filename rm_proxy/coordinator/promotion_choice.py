@@ -73,7 +73,7 @@ class Promoter:
 
     def round(self, cluster: Cluster, attempts: Iterable[Attempt], now_s: float) -> list[Effect]:
         """Choose, and have the attempts ask; returns faults of the policy."""
-        if self.why_off or not wanted(cluster.policies):
+        if self.why_off or not promotes(cluster.policies):
             return []
         alive = [attempt for attempt in attempts if not attempt.finished and len(attempt.live)]
         taken = _Taken()
@@ -82,12 +82,12 @@ class Promoter:
             if app is not None:
                 for live in attempt.promotion.unseen(now_s - SHOWN_S):
                     taken.add(live, app)
-        asked, looked, reports = 0, 0, _Reports(cluster.nodes)
+        count, looked, reports = 0, 0, _Reports(cluster.nodes)
         limit = min(PER_ROUND, MAX_OPEN - taken.count)
         self._first += 1
         self._queues.clear()
         for attempt in _from(alive, self._first):
-            if asked >= limit or looked >= MAX_LOOKED:
+            if count >= limit or looked >= MAX_LOOKED:
                 break
             app = attempt.app if attempt.live.count_q else None
             if app is None or cluster.modes.mode(app) != "active":
@@ -99,7 +99,7 @@ class Promoter:
                 continue
             looked += attempt.live.count_q
             try:
-                asked += self._choose(cluster, attempt, app, taken, reports, now_s)
+                count += self._choose(cluster, attempt, app, taken, reports, now_s)
             except PolicyFaultError as error:
                 return [Faulted(app.id, str(error))]
         return []
@@ -114,7 +114,7 @@ class Promoter:
             if known is None:
                 return 0
             self._queues[app.queue] = known
-        asked, queue = 0, replace(known, used_g=known.used_g + taken.of(app.queue))
+        count, queue = 0, replace(known, used_g=known.used_g + taken.of(app.queue))
         app = replace(app, asked_g_size=attempt.table.sums.asked_g_size)  # `taken` has that of promotions
         for live in attempt.promotion.candidates(now_s):
             node, size = cluster.nodes.get(live.node_id), live.resources
@@ -131,13 +131,13 @@ class Promoter:
             taken.add(live, app)
             queue = replace(queue, used_g=queue.used_g + size, used_q=queue.used_q - size)
             app = replace(app, asked_g=app.asked_g + 1)
-            asked += 1
-        return asked
+            count += 1
+        return count
 
 
-def wanted(policies: Policies) -> bool:
+def promotes(policies: Policies) -> bool:
     """Return whether any of these policies, or of their alternatives, ever promotes."""
-    return any(one.policy_name("promote") != "none" for one in (policies, *policies.alternatives.values()))
+    return any(variant.policy_name("promote") != "none" for variant in (policies, *policies.alternatives.values()))
 
 
 class _Reports:
@@ -214,8 +214,8 @@ def _fits(used: Resources, size: Resources, whole: Resources) -> bool:
     return by_memory and (after.vcores <= whole.vcores or used.vcores > whole.vcores)
 
 
-def _promotes(view: ContainerView, app: AppView, queue: QueueView, now_s: float, other: Policies) -> str | None:
-    return other.promote(view, app, queue, now_s)
+def _promotes(view: ContainerView, app: AppView, queue: QueueView, now_s: float, rival: Policies) -> str | None:
+    return rival.promote(view, app, queue, now_s)
 
 
 def _promoted(why: str | None) -> str:

@@ -61,11 +61,11 @@ class QueueUsage:
     def _add_to(self, name: str, user: str, more: Resources) -> None:
         known = self._sums.setdefault(name, _Sum())
         known.used += more
-        left = known.by_user.get(user, _NOTHING) + more
-        if left == _NOTHING:
+        rest = known.by_user.get(user, _NOTHING) + more
+        if rest == _NOTHING:
             known.by_user.pop(user, None)
         else:
-            known.by_user[user] = left
+            known.by_user[user] = rest
         if not known.by_user:
             del self._sums[name]
 
@@ -77,30 +77,30 @@ class _Others:
     used: Resources = _NOTHING
     by_user: Mapping[str, Resources] = field(default_factory=dict)
 
-    def least(self, other: _Others) -> _Others:
+    def least(self, peer: _Others) -> _Others:
         """Return what both have."""
-        both = {user: _least(used, other.by_user.get(user, _NOTHING)) for user, used in self.by_user.items()}
-        return _Others(_least(self.used, other.used), both)
+        both = {user: _least(used, peer.by_user.get(user, _NOTHING)) for user, used in self.by_user.items()}
+        return _Others(_least(self.used, peer.used), both)
 
 
 class _Sums(Mapping[str, Resources]):
     """Two amounts by user, added up when they are looked at."""
 
-    __slots__ = ("_one", "_other")
+    __slots__ = ("_first", "_second")
 
-    def __init__(self, one: Mapping[str, Resources], other: Mapping[str, Resources]) -> None:
-        self._one, self._other = one, other
+    def __init__(self, first: Mapping[str, Resources], second: Mapping[str, Resources]) -> None:
+        self._first, self._second = first, second
 
     def __getitem__(self, user: str) -> Resources:
-        if user not in self._one and user not in self._other:
+        if user not in self._first and user not in self._second:
             raise KeyError(user)
-        return self._one.get(user, _NOTHING) + self._other.get(user, _NOTHING)
+        return self._first.get(user, _NOTHING) + self._second.get(user, _NOTHING)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._one, **self._other})
+        return iter({**self._first, **self._second})
 
     def __len__(self) -> int:
-        return len({**self._one, **self._other})
+        return len({**self._first, **self._second})
 
 
 class AllUsage:
@@ -119,13 +119,13 @@ class AllUsage:
     def report(self, queues: Iterable[YarnQueue]) -> None:
         """Handle the ResourceManager's report of all queues."""
         before, self._reported = self._reported, {queue.path: self._beside(queue) for queue in queues}
-        self._others = {path: one.least(before.get(path, one)) for path, one in self._reported.items()}
+        self._others = {path: others.least(before.get(path, others)) for path, others in self._reported.items()}
 
     def _beside(self, queue: YarnQueue) -> _Others:
         """Return what a report has beyond what attempts hold now."""
-        held, by_user = self.guaranteed.of(queue.path)
+        own_use, by_user = self.guaranteed.of(queue.path)
         users = {user: _beyond(used, by_user.get(user, _NOTHING)) for user, used in queue.user_used.items()}
-        return _Others(_beyond(queue.used, held), users)
+        return _Others(_beyond(queue.used, own_use), users)
 
     def used(self, queue: str) -> Resources:
         """Return the use of a queue (full path) with all below it."""
@@ -187,12 +187,12 @@ def right_of(queue: YarnQueue) -> QueueRight:
     )
 
 
-def _least(one: Resources, other: Resources) -> Resources:
-    return Resources(min(one.memory_mb, other.memory_mb), min(one.vcores, other.vcores))
+def _least(first: Resources, second: Resources) -> Resources:
+    return Resources(min(first.memory_mb, second.memory_mb), min(first.vcores, second.vcores))
 
 
-def _beyond(used: Resources, held: Resources) -> Resources:
-    return Resources(max(0, used.memory_mb - held.memory_mb), max(0.0, used.vcores - held.vcores))
+def _beyond(used: Resources, own_use: Resources) -> Resources:
+    return Resources(max(0, used.memory_mb - own_use.memory_mb), max(0.0, used.vcores - own_use.vcores))
 
 
 def parents(queue: str) -> Iterator[str]:

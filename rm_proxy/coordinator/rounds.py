@@ -136,12 +136,12 @@ class Rounds:
         waiting = self.central.applicants(MAX_COMPARED)
         first = partial(_first, waiting, now_s)
         try:
-            chosen = first(self.state.policies.for_nodes)
+            app_id = first(self.state.policies.for_nodes)
         except PolicyFaultError as error:
             self.state.effects.append(Faulted("", str(error)))
             return
         if waiting:
-            self.compare(Question("dispatch", None, chosen, first, _named))
+            self.compare(Question("dispatch", None, app_id, first, _named))
 
 
 def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
@@ -158,6 +158,6 @@ def _named(app_id: str) -> str:
 
 def _first(waiting: Sequence[WaitingApp], now_s: float, policies: Policies) -> str:
     """Return the application that would get the next place; "" where the first heartbeat decides."""
-    keys = ((policies.cluster.dispatch_key(one, now_s), one.app) for one in waiting)
+    keys = ((policies.cluster.dispatch_key(applicant, now_s), applicant.app) for applicant in waiting)
     ranked = [((-app.priority, *key), app.id) for key, app in keys if key]
     return min(ranked)[1] if ranked else ""

@@ -83,13 +83,13 @@ class SettingsChange:
 
     def _shed_over(self, queue: QueueView, attempts: Iterable[Attempt], now_s: float) -> list[Effect]:
         """Shed the newest that wait in one YARN queue until the rest is allowed."""
-        held = self._held(queue, attempts)
+        occupancy = self._occupancy(queue, attempts)
         failed: list[Effect] = []
-        left = MAX_SHED
-        for live, app_id in sorted(held.waiting, key=lambda w: (w[0].granted_s, w[0].id), reverse=True):
-            if app_id not in self._watched or not left:
+        remainder = MAX_SHED
+        for live, app_id in sorted(occupancy.waiting, key=lambda w: (w[0].granted_s, w[0].id), reverse=True):
+            if app_id not in self._watched or not remainder:
                 continue
-            queue, app = _without(held.queue, held.apps[app_id], live)
+            queue, app = _without(occupancy.queue, occupancy.apps[app_id], live)
             ask = Ask(app, live.priority, live.resources, expected_s=live.expected_s, retries=live.retries)
             try:
                 over = exceeded_quota(self._world.policies, ask, queue)
@@ -97,29 +97,29 @@ class SettingsChange:
                 failed.append(Faulted(app_id, str(error)))
                 continue
             if over is not None:
-                left -= 1
-                held.queue, held.apps[app_id] = queue, app
+                remainder -= 1
+                occupancy.queue, occupancy.apps[app_id] = queue, app
                 self._going[live.id] = now_s
                 self._shed(live.node_id, Shed(container_id=live.id, cause="quota", reason=over))
         return failed
 
-    def _held(self, queue: QueueView, attempts: Iterable[Attempt]) -> _Held:
+    def _occupancy(self, queue: QueueView, attempts: Iterable[Attempt]) -> _Held:
         """Return the containers that applications hold in a queue, without asks: these are decided on afterwards."""
-        held = _Held(queue)
+        occupancy = _Held(queue)
         for attempt in attempts:
             known = self._world.apps.app(attempt.app_id)
             assert known is not None
             app = attempt.live.count_in(known, 0, Resources())
-            held.queue = held.queue.plus(app.user, Resources() - attempt.table.sums.asked_size)
+            occupancy.queue = occupancy.queue.plus(app.user, Resources() - attempt.table.sums.asked_size)
             for live in attempt.live:
                 if live.kind is not Kind.QUEUEABLE or live.held_s is None or live.is_started:
                     continue
                 if live.id in self._going:
-                    held.queue, app = _without(held.queue, app, live)
+                    occupancy.queue, app = _without(occupancy.queue, app, live)
                 else:
-                    held.waiting.append((live, app.id))
-            held.apps[app.id] = app
-        return held
+                    occupancy.waiting.append((live, app.id))
+            occupancy.apps[app.id] = app
+        return occupancy
 
 
 def _without(queue: QueueView, app: AppView, live: HeldContainer) -> tuple[QueueView, AppView]:

@@ -73,35 +73,35 @@ class Shadow:
         self.left_out: dict[str, int] = {}
         """Questions that were not asked because there were many, by slot."""
         self._digest = ""
-        self._asked: dict[str, PerSecond] = {}
+        self._rates: dict[str, PerSecond] = {}
         self.nodes = NodeComparisons()
 
-    def routed(self, policies: Policies, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> list[Effect]:
+    def routed(self, policies: Policies, ask: Ask, queue: QueueView, route: Route, now_s: float) -> list[Effect]:
         """Compare whether a container is guaranteed or queueable."""
         effects: list[Effect] = []
-        for slot, own, other in self._questions(policies, ("route", "quota", "admit"), ask.app, now_s):
-            tally = self._tally(policies, own, other, slot, now_s)
-            answer = self._answer(tally, partial(choose, other, ask, queue, self._rng, now_s), effects)
+        for slot, own, rival in self._questions(policies, ("route", "quota", "admit"), ask.app, now_s):
+            tally = self._tally(policies, own, rival, slot, now_s)
+            answer = self._answer(tally, partial(choose, rival, ask, queue, self._rng, now_s), effects)
             if answer is not None:
-                kinds = chosen.kind.value, answer.kind.value
+                kinds = route.kind.value, answer.kind.value
                 effects.append(self._note(tally, ask.app.id, *kinds, answer.reason, now_s))
         return effects
 
     def placed(
-        self, policies: Policies, ask: Ask, nodes: Sequence[NodeView], chosen: Placement, now_s: float
+        self, policies: Policies, ask: Ask, nodes: Sequence[NodeView], placement: Placement, now_s: float
     ) -> list[Effect]:
         """Compare where a queueable container waits."""
         effects: list[Effect] = []
-        for slot, own, other in self._questions(policies, ("place",), ask.app, now_s):
-            tally = self._tally(policies, own, other, slot, now_s)
-            answer = self._answer(tally, partial(other.place, ask, nodes, self._rng), effects)
+        for slot, own, rival in self._questions(policies, ("place",), ask.app, now_s):
+            tally = self._tally(policies, own, rival, slot, now_s)
+            answer = self._answer(tally, partial(rival.place, ask, nodes, self._rng), effects)
             if answer is None:
                 continue
-            if chosen.node is not None and answer.node is not None:
+            if placement.node is not None and answer.node is not None:
                 waits_s = {node.id: node.wait_s for node in nodes}
                 tally.compared += 1
-                tally.wait_less_s += waits_s[chosen.node] - waits_s[answer.node]
-            named = chosen.node or _NO_NODE, answer.node or _NO_NODE
+                tally.wait_less_s += waits_s[placement.node] - waits_s[answer.node]
+            named = placement.node or _NO_NODE, answer.node or _NO_NODE
             effects.append(self._note(tally, ask.app.id, *named, answer.reason, now_s, answer))
         return effects
 
@@ -109,24 +109,24 @@ class Shadow:
         """Compare a decision of any other slot."""
         effects: list[Effect] = []
         app, show = question.app, question.show
-        for slot, own, other in self._questions(policies, (question.slot,), app, now_s):
-            tally = self._tally(policies, own, other, slot, now_s)
-            answer = self._answer(tally, partial(_boxed, question.decide, other), effects)
+        for slot, own, rival in self._questions(policies, (question.slot,), app, now_s):
+            tally = self._tally(policies, own, rival, slot, now_s)
+            answer = self._answer(tally, partial(_boxed, question.decide, rival), effects)
             if answer is not None:
-                texts, app_id = (show(question.chosen), show(answer[0])), app.id if app is not None else ""
+                texts, app_id = (show(question.decision), show(answer[0])), app.id if app is not None else ""
                 effects.append(self._note(tally, app_id, *texts, "", now_s))
         return effects
 
     def shed(self, policies: Policies, nodes: Sequence[NodeView], now_s: float) -> list[Effect]:
         """Compare how much may wait at each node, before damping."""
         effects: list[Effect] = []
-        for slot, own, other in self._questions(policies, ("shed",), None, now_s):
-            tally = self._tally(policies, own, other, slot, now_s)
+        for slot, own, rival in self._questions(policies, ("shed",), None, now_s):
+            tally = self._tally(policies, own, rival, slot, now_s)
             try:
                 in_force = own.cluster.shed(nodes, now_s)
             except PolicyFaultError:
                 return effects  # reported with the targets of nodes
-            answer = self._answer(tally, partial(other.cluster.shed, nodes, now_s), effects)
+            answer = self._answer(tally, partial(rival.cluster.shed, nodes, now_s), effects)
             if answer is not None:
                 effects += self._targets(tally, nodes, in_force, answer, now_s)
         return effects
@@ -136,10 +136,10 @@ class Shadow:
         effects: list[Effect] = []
         own = policies.for_nodes
         for counts in self.nodes.take():
-            asked = counts.alternative in policies.shadow and counts.slot in AT_NODES
-            other = policies.alternatives[counts.alternative] if asked else own
-            if other is not own and own.differs(other, counts.slot):
-                tally = self._tally(policies, own, other, counts.slot, now_s)
+            in_shadow = counts.alternative in policies.shadow and counts.slot in AT_NODES
+            rival = policies.alternatives[counts.alternative] if in_shadow else own
+            if rival is not own and own.differs(rival, counts.slot):
+                tally = self._tally(policies, own, rival, counts.slot, now_s)
                 effects += self._counted(tally, counts, now_s)
         return effects
 
@@ -153,7 +153,7 @@ class Shadow:
         if alike:
             effects.append(self._note(tally, "", _ALIKE, _ALIKE, reason, now_s, weight=alike))
         if counts.differ:
-            texts, reason = (counts.chosen, counts.other), f"at {counts.node_id}; {counts.differ} {reason}"
+            texts, reason = (counts.decision, counts.shadow_decision), f"at {counts.node_id}; {counts.differ} {reason}"
             effects.append(self._note(tally, "", *texts, reason, now_s, weight=counts.differ))
         return effects
 
@@ -185,25 +185,25 @@ class Shadow:
         own = policies.for_nodes if app is None else policies.for_app(app)
         others = [policies.alternatives[name] for name in policies.shadow]
         differing = [
-            (slot, own, other)
-            for other in others
-            if other is not own and (slot := next((s for s in slots if own.differs(other, s)), ""))
+            (slot, own, rival)
+            for rival in others
+            if rival is not own and (slot := next((s for s in slots if own.differs(rival, s)), ""))
         ]
-        if not differing or self._asked.setdefault(slots[0], PerSecond(PER_S)).take(now_s):
+        if not differing or self._rates.setdefault(slots[0], PerSecond(PER_S)).take(now_s):
             return differing
         self.left_out[slots[0]] = self.left_out.get(slots[0], 0) + 1
         return []
 
-    def _tally(self, policies: Policies, own: Policies, other: Policies, slot: str, now_s: float) -> Tally:
+    def _tally(self, policies: Policies, own: Policies, rival: Policies, slot: str, now_s: float) -> Tally:
         """Return the tally of an alternative; other settings begin new ones."""
         if policies.digest != self._digest:
             self._digest = policies.digest
             self.tallies.clear()
             self.left_out.clear()
-        tally = self.tallies.get((other.name, slot))
+        tally = self.tallies.get((rival.name, slot))
         if tally is None:
-            named = other.policy_name(slot), own.policy_name(slot)
-            tally = self.tallies[other.name, slot] = Tally(other.name, slot, *named, since_s=now_s)
+            named = rival.policy_name(slot), own.policy_name(slot)
+            tally = self.tallies[rival.name, slot] = Tally(rival.name, slot, *named, since_s=now_s)
         return tally
 
     def _answer(self, tally: Tally, decide: Callable[[], T], effects: list[Effect]) -> T | None:
@@ -218,8 +218,8 @@ class Shadow:
         self,
         tally: Tally,
         app_id: str,
-        chosen: str,
-        other: str,
+        decision: str,
+        shadow_decision: str,
         reason: str,
         now_s: float,
         placement: Placement | None = None,
@@ -227,9 +227,9 @@ class Shadow:
     ) -> Effect:
         """Count a decision; returns it for the record. weight: how many it stands for."""
         tally.decisions += weight
-        if chosen != other:
+        if decision != shadow_decision:
             tally.differ += weight
-            tally.examples.append(Example(now_s, app_id, chosen, other, reason))
+            tally.examples.append(Example(now_s, app_id, decision, shadow_decision, reason))
         return Decided(
             DecisionRecord(
                 at_s=now_s,
@@ -237,12 +237,12 @@ class Shadow:
                 policy=tally.policy,
                 app_id=app_id,
                 node_id=(placement.node or "") if placement is not None else "",
-                chosen=chosen,
+                chosen=decision,
                 reason=reason,
                 scores=placement.scores if placement is not None else (),
                 unit=placement.unit if placement is not None else "",
                 alternative=tally.alternative,
-                other=other,
+                other=shadow_decision,
                 weight=weight,
             )
         )
@@ -256,6 +256,6 @@ def _target(target: ShedTarget | None) -> str:
     return ", ".join(part for part in (wait, length) if part)
 
 
-def _boxed(decide: Callable[[Policies], T], other: Policies) -> tuple[T]:
+def _boxed(decide: Callable[[Policies], T], rival: Policies) -> tuple[T]:
     """Return a decision that may be None in a tuple."""
-    return (decide(other),)
+    return (decide(rival),)

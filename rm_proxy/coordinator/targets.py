@@ -78,7 +78,7 @@ class TargetSetter:
         for gone in self._nodes.keys() - nodes.keys():
             del self._nodes[gone]
             self._policed.discard(gone)
-            self.history.left(gone)
+            self.history.forget(gone)
         for node_id in nodes.keys() - self._nodes.keys():
             self._nodes[node_id] = _InForce()
 
@@ -91,9 +91,9 @@ class TargetSetter:
         """Return the sums of the targets in force."""
         targets = [known.targets for known in self._nodes.values()]
         waits = [t.max_wait_s for t in targets if t.max_wait_s is not None]
-        left = [t.limit_q_mb for t in targets if t.limit_q_mb is not None]
+        limits_mb = [t.limit_q_mb for t in targets if t.limit_q_mb is not None]
         shedding = sum(t.max_wait_s is not None or t.max_queue is not None for t in targets)
-        return Summary(shedding, min(waits, default=None), len(left), sum(left))
+        return Summary(shedding, min(waits, default=None), len(limits_mb), sum(limits_mb))
 
     def _forget_other_policies(self, policies: Policies) -> None:
         """Begin anew where another policy is in force: its limits must not be damped by those of the previous one."""
@@ -112,11 +112,11 @@ class TargetSetter:
     # Shedding
 
     def _shed(self, policies: Policies, views: list[NodeView], now_s: float, effects: list[Effect]) -> None:
-        wanted: Mapping[str, ShedTarget] = {}
+        targets: Mapping[str, ShedTarget] = {}
         damping = policies.cluster.damping("shed")
         try:
-            wanted = self._wanted(policies, views, now_s)
-            changed = self._take_shed(wanted, damping, now_s)
+            targets = self._shed_targets(policies, views, now_s)
+            changed = self._take_shed(targets, damping, now_s)
         except _FAULTS as error:
             effects.append(Faulted("", str(error)))
             changed = self._take_shed({}, damping, now_s)
@@ -127,10 +127,10 @@ class TargetSetter:
         name = policies.for_nodes.policy_name("shed")
         for target, node_ids in changed.items():
             node_id = node_ids[0] if len(node_ids) == 1 else ""
-            chosen = f"{_shed_text(target)}, {len(node_ids)} nodes"
-            effects.append(Decided(_record("shed", name, node_id, chosen, target.shed_reason, now_s, scores)))
+            decision = f"{_shed_text(target)}, {len(node_ids)} nodes"
+            effects.append(Decided(_record("shed", name, node_id, decision, target.shed_reason, now_s, scores)))
 
-    def _wanted(self, policies: Policies, views: list[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
+    def _shed_targets(self, policies: Policies, views: list[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return what the policy wants; one that is steady is not asked again of the same nodes."""
         steady = policies.cluster.shed_steady()
         if steady is None:
@@ -139,12 +139,12 @@ class TargetSetter:
             self._looked = steady, views, policies.cluster.shed(views, now_s)
         return self._looked[2]
 
-    def _take_shed(self, wanted: Mapping[str, ShedTarget], damping: Damping, now_s: float) -> dict[_Shed, list[str]]:
+    def _take_shed(self, targets: Mapping[str, ShedTarget], damping: Damping, now_s: float) -> dict[_Shed, list[str]]:
         """Put shedding limits in force; returns the nodes by what is new for them.
 
         Nodes with equal figures share them: they are computed once for all nodes that are to have the same.
         """
-        common, of_all = self._common, self._all(wanted) if self._common is not None else None
+        common, of_all = self._common, self._all(targets) if self._common is not None else None
         if common is not None and of_all is not None and common.follow(of_all, damping, now_s) is common:
             return {}
         changed: dict[_Shed, list[str]] = {}
@@ -152,7 +152,7 @@ class TargetSetter:
         moves: dict[tuple[int, int], tuple[_Line, dict[int, Targets], ShedTarget]] = {}
         line, target, now, copies = _NO_LINE, _NO_SHED, _NO_LINE, dict[int, Targets]()
         for node_id, known in self._nodes.items():
-            of_node = wanted.get(node_id, _NO_SHED)
+            of_node = targets.get(node_id, _NO_SHED)
             if of_node is not target or known.line is not line or not moves:
                 line, target = known.line, of_node
                 key = id(line), id(target)
@@ -172,13 +172,13 @@ class TargetSetter:
         self._common = in_force.popitem()[1] if len(in_force) == 1 else None
         return changed
 
-    def _all(self, wanted: Mapping[str, ShedTarget]) -> ShedTarget | None:
+    def _all(self, targets: Mapping[str, ShedTarget]) -> ShedTarget | None:
         """Return the target wanted for all nodes alike; None if targets differ."""
-        if not wanted:
+        if not targets:
             return _NO_SHED
-        if len({id(target) for target in wanted.values()}) > 1 or wanted.keys() != self._nodes.keys():
+        if len({id(target) for target in targets.values()}) > 1 or targets.keys() != self._nodes.keys():
             return None
-        return next(iter(wanted.values()))
+        return next(iter(targets.values()))
 
     # Policing
 
@@ -223,9 +223,9 @@ class TargetSetter:
     def _take_limit(self, node: Node, limit: Limit | None, damping: Damping, now_s: float) -> str | None:
         """Put a policing limit in force; returns the change in words, None if there is none."""
         known, capacity = self._nodes[node.id], node.view.capacity
-        wanted = limit.resources if limit is not None else None
-        memory = known.memory_part.take(_part(wanted, "memory_mb", capacity), damping, now_s)
-        vcores = known.vcores_part.take(_part(wanted, "vcores", capacity), damping, now_s)
+        size = limit.resources if limit is not None else None
+        memory = known.memory_part.take(_part(size, "memory_mb", capacity), damping, now_s)
+        vcores = known.vcores_part.take(_part(size, "vcores", capacity), damping, now_s)
         now = None
         if memory is not None and vcores is not None:
             now = Resources(round(memory * capacity.memory_mb), round(vcores * capacity.vcores, 3))
@@ -344,7 +344,7 @@ def _record(
     slot: str,
     policy: str,
     node_id: str,
-    chosen: str,
+    decision: str,
     reason: str,
     now_s: float,
     scores: tuple[tuple[str, float], ...] = (),
@@ -354,15 +354,15 @@ def _record(
         slot=slot,
         policy=policy,
         node_id=node_id,
-        chosen=chosen,
+        chosen=decision,
         reason=reason,
         scores=scores,
         unit="s" if scores else "",
     )
 
 
-def _polices(use: NodeUse, now_s: float, other: Policies) -> Limit | None:
-    return other.cluster.police(use, now_s)
+def _polices(use: NodeUse, now_s: float, rival: Policies) -> Limit | None:
+    return rival.cluster.police(use, now_s)
 
 
 def _limited(limit: Limit | None) -> str:

@@ -131,16 +131,16 @@ class UsageHistory:
         self._changed: dict[tuple[str, int], None] = {}
         """Node and slot of the rows to store, the oldest first."""
 
-    def restore(self, kept: dict[str, Week]) -> None:
-        """Add the weeks known before the start to those seen since; `kept` must not be used afterwards."""
-        for node_id, week in kept.items():
+    def restore(self, weeks: dict[str, Week]) -> None:
+        """Add the weeks known before the start to those seen since; `weeks` must not be used afterwards."""
+        for node_id, week in weeks.items():
             known = self._weeks.get(node_id)
             self._weeks[node_id] = week if known is None else known.after(week)
         self._bound()
         for running in self._now.values():
             running.shown = None
 
-    def left(self, node_id: str) -> None:
+    def forget(self, node_id: str) -> None:
         """Forget the present of a node that is gone; it may come back, and its weeks stay."""
         self._now.pop(node_id, None)
 
@@ -237,5 +237,5 @@ class UsageHistory:
                 self._changed.pop((gone, slot), None)
 
 
-def _most(one: Resources, other: Resources) -> Resources:
-    return Resources(max(one.memory_mb, other.memory_mb), max(one.vcores, other.vcores))
+def _most(first: Resources, second: Resources) -> Resources:
+    return Resources(max(first.memory_mb, second.memory_mb), max(first.vcores, second.vcores))

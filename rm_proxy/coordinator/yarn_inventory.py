@@ -76,11 +76,11 @@ class YarnInventory:
 
         One that was started anew answers before any node has registered again.
         """
-        found = {queue.path: queue for queue in queues}
-        self._capacity_kept = _without_capacity(found) and not _without_capacity(self.queues)
+        by_path = {queue.path: queue for queue in queues}
+        self._capacity_kept = _without_capacity(by_path) and not _without_capacity(self.queues)
         if self._capacity_kept:
-            found = {path: _as_before(queue, self.queues.get(path)) for path, queue in found.items()}
-        self.queues = found
+            by_path = {path: _as_before(queue, self.queues.get(path)) for path, queue in by_path.items()}
+        self.queues = by_path
         self._usage.report(self.queues.values())
         self.shares.update(right_of(queue) for queue in self.queues.values())
 
@@ -200,17 +200,17 @@ class YarnInventory:
             places_ratio=self.shares.places_ratio,
         )
 
-    def room(self, held: Mapping[str, Resources], by_user: Mapping[tuple[str, str], Resources]) -> Room:
+    def room(self, by_queue: Mapping[str, Resources], by_user: Mapping[tuple[str, str], Resources]) -> Room:
         """Return the room of applications that are admitted as a whole, in the default partition.
 
-        held, by_user: what they have as guaranteed, by YARN queue, and by queue and user; all other guaranteed use,
+        by_queue, by_user: what they have as guaranteed, by YARN queue, and by queue and user; all other guaranteed use,
         that of application masters too, is taken off.
         """
         capacity = sum((_capacity(node) for node in self._state.nodes.values()), Resources())
-        used = self._usage.used_g("root") - sum(held.values(), Resources())
+        used = self._usage.used_g("root") - sum(by_queue.values(), Resources())
         limits = {}
         for path, queue in self.queues.items():
-            below = (size for name, size in held.items() if name == path or name.startswith(f"{path}."))
+            below = (size for name, size in by_queue.items() if name == path or name.startswith(f"{path}."))
             if queue.max_capacity.memory_mb:
                 limits[f"queue {path}"] = queue.max_capacity - self._usage.used_g(path) + sum(below, Resources())
         for (path, user), size in by_user.items():

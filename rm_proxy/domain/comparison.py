@@ -19,7 +19,7 @@ class Question(Generic[T]):
     slot: str
     app: AppView | None
     """Whose policies decided; None for those of nodes."""
-    chosen: T
+    decision: T
     decide: Callable[[Policies], T]
     """Returns what other policies decide in its place."""
     show: Callable[[T], str] = str

@@ -24,8 +24,8 @@ class NodeCounts:
     faults: int = 0
     node_id: str = ""
     """Where the last decision differed, and both decisions."""
-    chosen: str = ""
-    other: str = ""
+    decision: str = ""
+    shadow_decision: str = ""
     fault: str = ""
 
 
@@ -47,10 +47,10 @@ class NodeComparisons:
             self._known[node_id] = compared
         if not compared or known is None or known == compared:
             return
-        before = {(one.alternative, one.slot): one for one in known}
-        for one in compared:
-            last = before.get((one.alternative, one.slot), _NOTHING)
-            self._add(node_id, one, last if last.since_s == one.since_s else _NOTHING)
+        before = {(count.alternative, count.slot): count for count in known}
+        for count in compared:
+            last = before.get((count.alternative, count.slot), _NOTHING)
+            self._add(node_id, count, last if last.since_s == count.since_s else _NOTHING)
 
     def _add(self, node_id: str, now: Comparison, last: Comparison) -> None:
         decisions, faults = now.decisions - last.decisions, now.faults - last.faults
@@ -66,7 +66,7 @@ class NodeComparisons:
         counts.differ += min(differ, decisions)
         counts.faults += faults
         if differ:
-            counts.node_id, counts.chosen, counts.other = node_id, now.chosen, now.other
+            counts.node_id, counts.decision, counts.shadow_decision = node_id, now.chosen, now.other
         if faults:
             counts.fault = now.fault
 

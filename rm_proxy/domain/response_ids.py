@@ -20,5 +20,5 @@ def id_before(response_id: int) -> int:
 
 def expected_id(text: str) -> int | None:
     """Return the id that a refusal expects; None if it names none, or if there is no answer yet to be repeated."""
-    found = _EXPECTED.search(text)
-    return int(found[1]) % _IDS or None if found is not None else None
+    match = _EXPECTED.search(text)
+    return int(match[1]) % _IDS or None if match is not None else None

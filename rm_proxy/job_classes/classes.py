@@ -99,8 +99,8 @@ class JobClasses:
 
     def _decay(self, now_s: float) -> None:
         if self._decayed_s is not None and now_s > self._decayed_s:
-            left = 0.5 ** ((now_s - self._decayed_s) / HALF_LIFE_S)
-            self._short_s, self._long_s, self._tasks = self._short_s * left, self._long_s * left, self._tasks * left
+            rest = 0.5 ** ((now_s - self._decayed_s) / HALF_LIFE_S)
+            self._short_s, self._long_s, self._tasks = self._short_s * rest, self._long_s * rest, self._tasks * rest
         self._decayed_s = now_s
 
     def forget_ended(self, living: Collection[str]) -> None:

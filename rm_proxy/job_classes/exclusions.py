@@ -33,29 +33,29 @@ class Exclusions:
         """Forget what was confirmed: the ResourceManager may know nothing of it any more."""
         self._known, self._sent = _NOBODY, None
 
-    def due(self, wanted: Set[str]) -> bool:
+    def due(self, hosts: Set[str]) -> bool:
         """Return whether the next request has to say something, for these hosts to be kept off."""
-        return wanted != self._known or not self.maybe <= wanted
+        return hosts != self._known or not self.maybe <= hosts
 
-    def rewrite(self, request: y.AllocateRequestProto, wanted: frozenset[str], own: Set[str]) -> bool:
-        """Add to a request what keeps the attempt off the `wanted` hosts alone; returns whether it changed.
+    def rewrite(self, request: y.AllocateRequestProto, hosts: frozenset[str], own: Set[str]) -> bool:
+        """Add to a request what keeps the attempt off `hosts` alone; returns whether it changed.
 
         own: what the application master itself has on its blacklist, this request included.
         """
         listed = request.blacklist_request
-        kept = [host for host in listed.blacklist_removals if host not in wanted]
-        changed = len(kept) < len(listed.blacklist_removals)
+        removals = [host for host in listed.blacklist_removals if host not in hosts]
+        changed = len(removals) < len(listed.blacklist_removals)
         if changed:
             del listed.blacklist_removals[:]
-            listed.blacklist_removals.extend(kept)
+            listed.blacklist_removals.extend(removals)
         self.refused()
-        if not self.due(wanted):
+        if not self.due(hosts):
             return changed
-        asked = {*listed.blacklist_additions, *kept}
-        listed.blacklist_additions.extend(sorted(wanted - self._known - asked))
-        listed.blacklist_removals.extend(sorted(self.maybe - wanted - own - asked))
-        self.maybe |= wanted
-        self._sent = wanted
+        entries = {*listed.blacklist_additions, *removals}
+        listed.blacklist_additions.extend(sorted(hosts - self._known - entries))
+        listed.blacklist_removals.extend(sorted(self.maybe - hosts - own - entries))
+        self.maybe |= hosts
+        self._sent = hosts
         return True
 
     @staticmethod

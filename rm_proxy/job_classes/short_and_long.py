@@ -62,12 +62,12 @@ class ShortAndLong:
 
         def classify(job: JobView) -> JobClass:
             try:
-                chosen = own.cluster.classify(job)
+                choice = own.cluster.classify(job)
             except PolicyFaultError as error:
                 self._failed(app.id, str(error))
                 return JobClass.NONE
-            self._compare(Question("classify", app, chosen, lambda other: other.cluster.classify(job), _class))
-            return chosen
+            self._compare(Question("classify", app, choice, lambda rival: rival.cluster.classify(job), _class))
+            return choice
 
         job_class = self.classes.of(app, classify, self._now_s, again=own.cluster.classifies)
         return job_class if own.cluster.classifies else JobClass.NONE
@@ -88,7 +88,7 @@ class ShortAndLong:
         """Do the work of each second. living: applications that are not over, by id."""
         self._now_s, policies = now_s, self._policies()
         before = self._on
-        self._on = any(one.cluster.classifies for one in (policies, *policies.alternatives.values()))
+        self._on = any(variant.cluster.classifies for variant in (policies, *policies.alternatives.values()))
         if before and not self._on:
             for app in [app for app in self._apps.values() if app.job_class or app.kept_off]:
                 self._apps[app.id] = replace(app, job_class=JobClass.NONE, kept_off=_NOBODY)
@@ -98,14 +98,14 @@ class ShortAndLong:
         def choose(views: list[NodeView]) -> frozenset[str]:
             shares = self.classes.shares
             try:
-                chosen = cluster.partition(views, shares)
+                hosts = cluster.partition(views, shares)
             except PolicyFaultError as error:
                 self._failed("", str(error))
                 return _NOBODY
             self._compare(
-                Question("partition", None, chosen, lambda other: other.cluster.partition(views, shares), _nodes)
+                Question("partition", None, hosts, lambda rival: rival.cluster.partition(views, shares), _nodes)
             )
-            return chosen
+            return hosts
 
         asks = cluster.partitions or shadowed(policies, "partition")
         self.partition.round(nodes, choose if asks else None, now_s)

@@ -55,7 +55,7 @@ class _Round:
     """Wait of the places of each attempt, past and expected."""
     ranked: list[tuple[float, str]]
     """Nodes by the wait of a place that joins, with noise."""
-    left: int
+    remainder: int
     """Moves that this round may still do."""
 
 
@@ -93,11 +93,11 @@ class Corrector:
                 self._correct(node_id, turn)
         except PolicyFaultError as error:
             self._emit(Faulted("", str(error)))
-        return turn.left < bounds.max_per_round
+        return turn.remainder < bounds.max_per_round
 
     def _queues(self, rng: Random, limit: int, now_s: float) -> dict[str, list[_Place]]:
         """Return queues with places that may move; of some nodes, drawn at random, where there are many."""
-        prober, found, looked = self._prober, {}, 0
+        prober, queues, looked = self._prober, {}, 0
         ids = [node_id for node_id in prober.queues if prober.cluster.usable(node_id) is not None]
         rng.shuffle(ids)
         for node_id in ids:
@@ -106,8 +106,8 @@ class Corrector:
             places = self._places(node_id, now_s)
             looked += len(places)
             if any(_single(place.job) for place in places):
-                found[node_id] = places
-        return found
+                queues[node_id] = places
+        return queues
 
     def _places(self, node_id: str, now_s: float) -> list[_Place]:
         """Return the places of a node; each task takes the slot that is free first."""
@@ -145,7 +145,7 @@ class Corrector:
         moved = 0
         for at in reversed(range(len(places))):
             place, view = places[at], here.waiting[at]
-            if turn.left <= 0 or moved >= turn.bounds.max_per_node:
+            if turn.remainder <= 0 or moved >= turn.bounds.max_per_node:
                 return
             best = self._best(place, turn) if view.movable else None
             if best is None:
@@ -178,7 +178,7 @@ class Corrector:
     def _move(self, place: _Place, best: NodeView, why: str, turn: _Round) -> None:
         prober, probe = self._prober, place.probe
         move(prober, probe, best.id, turn.now_s)
-        turn.left -= 1
+        turn.remainder -= 1
         scores = (best.id, best.wait_s), (probe.node_id, place.starts_in_s)
         by = "correct", turn.policies.policy_name("correct")
         tell(self._emit, by, probe, place.job.app.id, best.id, why, turn.now_s, scores)
@@ -201,8 +201,8 @@ def _averages_s(queues: dict[str, list[_Place]], now_s: float) -> dict[str, floa
     return {attempt_id: sum(each) / len(each) for attempt_id, each in waits_s.items()}
 
 
-def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, now_s: float, other: Policies) -> str | None:
-    return other.cluster.correct(view, here, best, now_s)
+def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, now_s: float, rival: Policies) -> str | None:
+    return rival.cluster.correct(view, here, best, now_s)
 
 
 def _moves(why: str | None) -> str:

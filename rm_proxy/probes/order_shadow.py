@@ -37,14 +37,14 @@ class OrderShadow:
         if not any(own.differs(policies.alternatives[name], "order") for name in policies.shadow):
             return
         queues = self._prober.queues
-        for node_id in self._turn.of([one for one, queue in queues.items() if 1 < len(queue) <= MAX_PROBES]):
+        for node_id in self._turn.of([node_id for node_id, queue in queues.items() if 1 < len(queue) <= MAX_PROBES]):
             first = partial(self._first, queues[node_id], now_s)
             try:
-                chosen = first(own)
+                decision = first(own)
             except PolicyFaultError as error:
                 self._failed(str(error))
                 return
-            self._compare(Question("order", None, chosen, first))
+            self._compare(Question("order", None, decision, first))
 
     def _first(self, queue: ProbeQueue, now_s: float, policies: Policies) -> str:
         """Return the probe of a queue whose turn is next; the order that is in use stays as it is."""

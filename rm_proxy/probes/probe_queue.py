@@ -100,10 +100,10 @@ class ProbeQueue:
     def served(self, probe: Probe, work_s: float) -> None:
         """Note that a task of this many seconds starts on behalf of a probe: those that came earlier were overtaken."""
         work_s = max(LEAST_S, work_s)
-        for number, other in self.by_number.items():
+        for number, rival in self.by_number.items():
             if number >= probe.number:
                 break
-            other.bypassed_s += work_s
+            rival.bypassed_s += work_s
             self._in_order = None
 
     def in_order(self, ordering: Ordering, now_s: float) -> Sequence[Probe]:

@@ -63,7 +63,7 @@ class ProbedCluster:
         slots = max(1, int(self.nodes[node_id].view.capacity.vcores))
         return sum(self._class_of(c.app_id) is JobClass.LONG for c in self._at(node_id)) >= slots
 
-    def probed(self, node_id: str, waits_s: float, long_waits: bool, kept: bool, now_s: float) -> ProbedNode:
+    def probed(self, node_id: str, waits_s: float, long_waits: bool, in_partition: bool, now_s: float) -> ProbedNode:
         """Return a node as `probe` policies see it.
 
         waits_s: expected work of the tasks whose probes wait there; long_waits: whether a long one is among them.
@@ -78,7 +78,7 @@ class ProbedCluster:
         free = min(slots - len(frees), max(0, int(view.capacity.vcores - view.used_g.vcores - view.used_q.vcores)))
         behind_s = waits_s / slots
         slots_s = (*[behind_s] * free, *(behind_s + rest_s for rest_s in reversed(frees)))
-        return ProbedNode(view, slots_s or (behind_s,), long_waits or long_ones >= slots, kept)
+        return ProbedNode(view, slots_s or (behind_s,), long_waits or long_ones >= slots, in_partition)
 
     def _at(self, node_id: str) -> list[ContainerReport]:
         report = self.nodes[node_id].report

@@ -68,7 +68,7 @@ class Job:
 class Prober:
     """A machine in front of the central queue, which goes on counting what YARN queues and users may have.
 
-    policies: returns those in force; held: returns whether the answer to an attempt is held, so that it hears at once;
+    policies: returns those in force; is_waiting: whether the answer to an attempt is held, so that it hears at once;
     left_s: returns the task-seconds that an application has left; failed: called with an application's id and a fault;
     compare: called with each choice of nodes.
     """
@@ -81,13 +81,13 @@ class Prober:
         rng: Random,
         *,
         policies: Callable[[], Policies],
-        held: Callable[[str], bool],
+        is_waiting: Callable[[str], bool],
         left_s: Callable[[str, float], float],
         failed: Callable[[str, str], None],
         compare: Compare = not_compared,
     ) -> None:
         self.cluster, self._central, self._free, self._rng = cluster, central, free, rng
-        self._policies, self._held, self._left_s, self._failed = policies, held, left_s, failed
+        self._policies, self._is_waiting, self._left_s, self._failed = policies, is_waiting, left_s, failed
         self._compare = compare
         self.jobs: dict[str, Job] = {}
         """By attempt; those that have probes."""
@@ -98,7 +98,7 @@ class Prober:
         self._number = 0
         self._looked: dict[str, tuple[NodeView, int, ProbedNode]] = {}
         """By node: its view and its last probe when policies last saw it; most nodes are as they were."""
-        self._kept: frozenset[str] = frozenset()
+        self._partition: frozenset[str] = frozenset()
         self._now_s = 0.0
         self._unprobed = Unprobed()
 
@@ -181,8 +181,8 @@ class Prober:
         job.off_long = off_long(waiting.app, policies)
         job.beats.beat(now_s)
         self._pass_on(job, now_s)
-        wanted = sum(demand.sizes.values())
-        more, job.tasks = wanted - job.tasks, wanted
+        tasks = sum(demand.sizes.values())
+        more, job.tasks = tasks - job.tasks, tasks
         more = max(more, job.short_of)
         self._sizes -= Counter(job.sizes)
         job.sizes = list(demand.sizes)
@@ -215,26 +215,26 @@ class Prober:
         nodes = self._where(job, now_s)
         new = NewTasks(job.app, tasks, job.expected_s, more=bool(job.count))
         try:
-            chosen = policies.cluster.probe(new, nodes, self._rng) if nodes else ()
+            node_ids = policies.cluster.probe(new, nodes, self._rng) if nodes else ()
         except PolicyFaultError as error:
             self._failed(job.app.id, str(error))
             return
         self._compare(
-            Question("probe", job.app, chosen, lambda other: other.cluster.probe(new, nodes, _SHADOW), _counted)
+            Question("probe", job.app, node_ids, lambda rival: rival.cluster.probe(new, nodes, _SHADOW), _counted)
         )
-        for node_id in chosen[: MAX_PROBES - job.count]:
+        for node_id in node_ids[: MAX_PROBES - job.count]:
             self.add(job, node_id, now_s)
 
     def _where(self, job: Job, now_s: float) -> list[ProbedNode]:
         """Return the nodes where all containers of an application may go that it waits for."""
         (label, size), *_ = job.sizes
-        found = []
+        nodes = []
         for node_id in self.cluster.nodes:
             view = self.cluster.usable(node_id)
             fits = view is not None and view.label == label and size.fits(view.capacity)
             if view is not None and fits and view.host not in job.app.kept_off:
-                found.append(self.probed(view, now_s))
-        return found
+                nodes.append(self.probed(view, now_s))
+        return nodes
 
     def probed(self, view: NodeView, now_s: float) -> ProbedNode:
         """Return a node as `probe` policies see it."""
@@ -252,7 +252,7 @@ class Prober:
             if job is not None:
                 waits_s += job.expected_s * min(1.0, job.tasks / job.count)
                 long_waits = long_waits or job.app.job_class is JobClass.LONG
-        return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._kept, now_s)
+        return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._partition, now_s)
 
     def add(self, job: Job, node_id: str, now_s: float, moves: int = 0) -> None:
         """Put a probe into a node's queue. moves: how often it moved."""
@@ -297,13 +297,13 @@ class Prober:
 
     def _turns(self, job: Job, label: str, size: Resources) -> dict[str, int]:
         """Return the nodes where it is the turn of an application, and how many containers it may place on each."""
-        free, found = self._free.by_node(label, size), {}
+        free, turns = self._free.by_node(label, size), {}
         both = job.probes if len(job.probes) <= len(free) else free
         for node_id in [node_id for node_id in both if node_id in job.probes and node_id in free]:
-            mine = sum(count for one, count in self.served(node_id, free[node_id]) if one is job)
+            mine = sum(count for member, count in self.served(node_id, free[node_id]) if member is job)
             if mine:
-                found[node_id] = mine
-        return found
+                turns[node_id] = mine
+        return turns
 
     def served(self, node_id: str, free: int) -> Iterator[tuple[Job, int]]:
         """Yield the applications whose turn it is at a node with so many free places, and how many each gets."""
@@ -311,7 +311,7 @@ class Prober:
             job = self.jobs.get(probe.attempt_id)
             if job is None or probe.passed_until_s > self._now_s:
                 continue
-            if self._now_s > job.beats.alive_until_s and not self._held(job.attempt_id):
+            if self._now_s > job.beats.alive_until_s and not self._is_waiting(job.attempt_id):
                 continue
             if job.off_long and self.cluster.all_long(node_id):
                 continue
@@ -341,19 +341,19 @@ class Prober:
     def to_wake(self, now_s: float) -> Iterator[str]:
         """Yield the attempts for which places are free now, in the order in which they should get them."""
         self._now_s = now_s
-        found: dict[str, None] = {}
+        attempt_ids: dict[str, None] = {}
         for label, size in list(self._sizes):
             for node_id, free in list(self._free.by_node(label, size).items()):
                 if node_id in self.queues:
-                    found.update((job.attempt_id, None) for job, _ in self.served(node_id, free))
-        yield from found
+                    attempt_ids.update((job.attempt_id, None) for job, _ in self.served(node_id, free))
+        yield from attempt_ids
         yield from (attempt_id for attempt_id in self._central.to_wake(now_s) if attempt_id not in self.jobs)
 
     # Rounds
 
-    def round(self, kept: frozenset[str], now_s: float) -> None:
-        """Do the work of each second. kept: hosts that are kept for short jobs."""
-        self._now_s, self._kept = now_s, kept
+    def round(self, partition: frozenset[str], now_s: float) -> None:
+        """Do the work of each second. partition: hosts that are kept for short jobs."""
+        self._now_s, self._partition = now_s, partition
         for job in [job for job in self.jobs.values() if now_s - job.beats.last_s > FORGOTTEN_S]:
             self.forget(job.attempt_id)
         for node_id in self._looked.keys() - self.cluster.nodes.keys():

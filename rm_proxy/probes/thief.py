@@ -56,14 +56,14 @@ class Thief:
         offers = self._offers(view, probes)
         try:
             thief = replace(view, idle_s=now_s - since_s)
-            chosen = policies.cluster.steal(thief, offers, self._rng, now_s) if offers else []
+            probe_ids = policies.cluster.steal(thief, offers, self._rng, now_s) if offers else []
         except PolicyFaultError as error:
             self._emit(Faulted("", str(error)))
             return False
-        wanted = {probe_id: probes[probe_id] for probe_id in chosen}
+        by_id = {probe_id: probes[probe_id] for probe_id in probe_ids}
         if offers:
-            self._compare(Question("steal", None, chosen, partial(_steals, thief, offers, now_s), _taken))
-        moved = [self._move(probe, view, now_s) for probe in wanted.values()]
+            self._compare(Question("steal", None, probe_ids, partial(_steals, thief, offers, now_s), _taken))
+        moved = [self._move(probe, view, now_s) for probe in by_id.values()]
         return any(moved)
 
     def forget_node(self, node_id: str) -> None:
@@ -101,9 +101,9 @@ class Thief:
         return True
 
 
-def _steals(thief: NodeView, offers: Sequence[NodeQueue], now_s: float, other: Policies) -> list[str]:
-    return other.cluster.steal(thief, offers, _SHADOW, now_s)
+def _steals(thief: NodeView, offers: Sequence[NodeQueue], now_s: float, rival: Policies) -> list[str]:
+    return rival.cluster.steal(thief, offers, _SHADOW, now_s)
 
 
-def _taken(chosen: Sequence[str]) -> str:
-    return f"takes {len(chosen)}"
+def _taken(probe_ids: Sequence[str]) -> str:
+    return f"takes {len(probe_ids)}"

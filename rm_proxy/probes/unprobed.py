@@ -19,15 +19,15 @@ class Unprobed:
 
     def __init__(self) -> None:
         self._tasks: OrderedDict[str, int] = OrderedDict()
-        self._asked = PerSecond(MAX_ASKED)
+        self._rate = PerSecond(MAX_ASKED)
 
     def more(self, attempt_id: str, demand: Demand, now_s: float) -> int:
         """Return of how many further tasks to ask now; 0 where none came, or many were asked of in this second."""
-        wanted = sum(demand.sizes.values())
-        more = wanted - self._tasks.get(attempt_id, 0)
-        if more > 0 and not self._asked.take(now_s):
+        tasks = sum(demand.sizes.values())
+        more = tasks - self._tasks.get(attempt_id, 0)
+        if more > 0 and not self._rate.take(now_s):
             return 0
-        self._tasks[attempt_id] = wanted
+        self._tasks[attempt_id] = tasks
         if len(self._tasks) > MAX_ATTEMPTS:
             self._tasks.popitem(last=False)
         return max(0, more)

@@ -36,7 +36,7 @@ from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.coordinator.nodes import Node, NodeUse
-from rm_proxy.coordinator.promotion_choice import wanted
+from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.attempt_journal import AttemptJournal
@@ -171,14 +171,14 @@ class Proxy:
         )
         return tuple(
             LearnedState(
-                what,
+                name,
                 learner,
                 ThreadPoolExecutor(1, "learned-state"),
                 ready=lambda: self.writer.opened,
                 read=partial(read, self.store),
                 keep=self.writer.keep,
             )
-            for what, learner, read in learners
+            for name, learner, read in learners
         )
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
@@ -369,7 +369,7 @@ class Proxy:
 
     def _warn_of_promotion(self) -> None:
         off = self.coordinator.promoter.why_off
-        if off and not self._warned_of_promotion and wanted(self.coordinator.policies):
+        if off and not self._warned_of_promotion and promotes(self.coordinator.policies):
             self._warned_of_promotion = True
             remedy = (
                 f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"

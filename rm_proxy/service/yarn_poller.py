@@ -17,7 +17,7 @@ from quicksilver.common.process.logs import get_logger
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.coordinator.promotion_choice import wanted
+from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.coordinator.rounds import BREAK_EVERY
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.metrics import ProxyMetrics
@@ -158,11 +158,11 @@ class YarnPoller:
             if number % BREAK_EVERY == 0:
                 await asyncio.sleep(0)
         running = {record.id for record in apps}
-        ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
+        app_ids = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
         records = self._coordinator.inventory.records
         self._without_end &= records.keys()
-        ended = {r.id for r in records.values() if r.finished_s is None} - running - ours - self._without_end
-        missing = (ours - running).union(islice(sorted(ended), ENDS_A_LOOK))
+        ended = {r.id for r in records.values() if r.finished_s is None} - running - app_ids - self._without_end
+        missing = (app_ids - running).union(islice(sorted(ended), ENDS_A_LOOK))
         self._unknown_since_s = {app_id: at_s for app_id, at_s in self._unknown_since_s.items() if app_id in missing}
         for app_id in missing:
             await self._look_up(app_id)
@@ -172,7 +172,7 @@ class YarnPoller:
         queues = await self._read("scheduler", self._yarn.queues)
         if queues is not None:
             self._coordinator.inventory.update_queues(queues)
-        if wanted(self._coordinator.policies):
+        if promotes(self._coordinator.policies):
             await self._ask_promotion()
 
     async def first_capacity(self) -> None:
@@ -216,18 +216,18 @@ class YarnPoller:
         if changed is not None:
             self._writer.application(changed)
 
-    async def _read(self, what: str, call: Callable[[], Awaitable[T]]) -> T | None:
+    async def _read(self, name: str, call: Callable[[], Awaitable[T]]) -> T | None:
         """Call YARN's REST; a failure is counted, and logged once until it works again."""
         try:
             result = await call()
         except QuicksilverError as error:
-            self._metrics.rm_rest_errors.labels(what).inc()
-            if what not in self._down:
-                log.warning("the ResourceManager's REST fails; the last known state is used", what=what, why=str(error))
-            self._down[what] = str(error)
+            self._metrics.rm_rest_errors.labels(name).inc()
+            if name not in self._down:
+                log.warning("the ResourceManager's REST fails; the last known state is used", what=name, why=str(error))
+            self._down[name] = str(error)
             return None
-        if self._down.pop(what, None) is not None:
-            log.info("the ResourceManager's REST answers again", what=what)
+        if self._down.pop(name, None) is not None:
+            log.info("the ResourceManager's REST answers again", what=name)
         return result
 
     @property

@@ -24,7 +24,7 @@ from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.promotion_choice import wanted as promotes
+from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
 from sidecar.node.events import Start

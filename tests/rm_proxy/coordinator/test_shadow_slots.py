@@ -171,7 +171,7 @@ def test_places_in_queues_that_alternatives_alone_would_take_over() -> None:
     probed.to("n1", free=True)
     assert not probed.thief.look("n1", 0.0)
     (question,) = found
-    assert (question.slot, question.chosen) == ("steal", [])
+    assert (question.slot, question.decision) == ("steal", [])
     assert len(question.decide(probed.policies.alternatives["other"])) == 2, "it would take both over"
     assert (probed.at("n0"), probed.effects) == (["s", "s"], [])
 
@@ -187,7 +187,7 @@ def test_the_order_of_probes_is_compared_and_stays() -> None:
     assert not found, "one alone has no order"
     probed.waits("small", 1)
     compares.round(1.0)
-    assert [(one.slot, one.chosen) for one in found] == [("order", "big, probe 1"), ("order", "big, probe 2")]
+    assert [(one.slot, one.decision) for one in found] == [("order", "big, probe 1"), ("order", "big, probe 2")]
     assert found[0].decide(probed.policies.alternatives["other"]).startswith("small")
     assert probed.at("n0") == ["big", "small"]
     own = probed.policies.choices

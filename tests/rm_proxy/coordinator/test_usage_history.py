@@ -192,7 +192,7 @@ def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_node_that_comes_back_has_its_weeks() -> None:
     history = UsageHistory()
     see(history, MONDAY_S, 1000)
-    history.left(NODE)
+    history.forget(NODE)
     assert history.recent(NODE) == ()
     assert history.usual(NODE) == ()
     history.observe(NODE, used(0), MONDAY_S + WEEK_S)

@@ -43,7 +43,7 @@ class Stage:
             free,
             Random(3),
             policies=lambda: self.policies,
-            held=lambda attempt_id: attempt_id in self.held,
+            is_waiting=lambda attempt_id: attempt_id in self.held,
             left_s=lambda app_id, now_s: self.left_s.get(app_id, 0.0),
             failed=lambda app_id, why: self.faults.append(why),
         )

@@ -110,7 +110,7 @@ def test_alternatives_are_asked_though_nothing_is_in_force() -> None:
     assert not shadow.round(1.0)
     assert stage.rng.getstate() == before
     (question,) = questions
-    assert (question.slot, question.app, question.chosen) == ("correct", None, None)
+    assert (question.slot, question.app, question.decision) == ("correct", None, None)
     assert question.show(question.decide(stage.policies.alternatives["other"])) == "moves"
     assert stage.at("n0") == ["a"]
 
