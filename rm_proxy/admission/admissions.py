@@ -107,10 +107,10 @@ class Admissions:
             return Portion(False, why=known.why or NOT_KNOWN)
         demand = demand_of(known.attempt)
         at = demand.get(priority)
-        left = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
+        remainder = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
         known.complete = known.complete or not known.need.lacks(demand)
-        elastic = max(0, left) if known.complete and now_s >= known.idle_until_s else 0
-        return Portion(True, known.need.left(demand, priority), elastic)
+        elastic = max(0, remainder) if known.complete and now_s >= known.idle_until_s else 0
+        return Portion(True, known.need.remainder(demand, priority), elastic)
 
     def crowded(self, app_id: str) -> frozenset[str]:
         """Return hosts without room for the core containers that an application asked for, while others have room."""
@@ -139,7 +139,7 @@ class Admissions:
         self._follow(settings, now_s)
         self._next_s = now_s + DECIDE_S * max(0, len(self.apps) - FEW)
         freed, self._departed = self._departed, False
-        room = self._world.room(*self._held())
+        room = self._world.room(*self._usage())
         freed = freed or _grew(self._room, room)
         self._room = room
         stalled = self._stalled(now_s)
@@ -148,9 +148,9 @@ class Admissions:
             size = requests[known.app.id].whole_size
             freed = freed or (known.entered_s is not None and not known.whole.fits(size))
             known.whole = size
-        asked = [r for r in requests.values() if not stalled or r.entered_s is not None]
+        candidates = [r for r in requests.values() if not stalled or r.entered_s is not None]
         try:
-            answer = self._world.policies().for_nodes.cluster.assign(asked, room, freed, now_s)
+            answer = self._world.policies().for_nodes.cluster.assign(candidates, room, freed, now_s)
         except PolicyFaultError as error:
             self._world.failed(str(error))
             return
@@ -176,15 +176,15 @@ class Admissions:
         )
         self.apps = present
 
-    def _held(self) -> tuple[dict[str, Resources], dict[tuple[str, str], Resources]]:
+    def _usage(self) -> tuple[dict[str, Resources], dict[tuple[str, str], Resources]]:
         by_queue: dict[str, Resources] = {}
         by_user: dict[tuple[str, str], Resources] = {}
         for known in self.apps.values():
             if not known.attempt.live.by_priority:
                 continue
-            held, app = known.attempt.live.used_g - known.attempt.live.over_g, known.app
-            by_queue[app.queue] = by_queue.get(app.queue, Resources()) + held
-            by_user[app.queue, app.user] = by_user.get((app.queue, app.user), Resources()) + held
+            used, app = known.attempt.live.used_g - known.attempt.live.over_g, known.app
+            by_queue[app.queue] = by_queue.get(app.queue, Resources()) + used
+            by_user[app.queue, app.user] = by_user.get((app.queue, app.user), Resources()) + used
         return by_queue, by_user
 
     def _stalled(self, now_s: float) -> str:
@@ -225,8 +225,8 @@ class Admissions:
             if enters or more:
                 self._world.more(known.attempt.id, now_s)
         for known in self.apps.values():
-            asked = [at.size for at in known.demand.values() if at.asked_g]
-            largest = max(asked, key=lambda size: (size.memory_mb, size.vcores), default=None)
+            sizes = [at.size for at in known.demand.values() if at.asked_g]
+            largest = max(sizes, key=lambda size: (size.memory_mb, size.vcores), default=None)
             known.crowded = self._world.crowded(largest) if largest is not None else _NOWHERE
 
 

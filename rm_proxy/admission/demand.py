@@ -48,23 +48,23 @@ Demand = Mapping[int, AtPriority]
 
 def demand_of(attempt: Attempt) -> dict[int, AtPriority]:
     """Return what an attempt holds and wants; containers without a node that are OPPORTUNISTIC by wish count too."""
-    found = {
-        priority: AtPriority(held.size, held.guaranteed, held.queueable)
-        for priority, held in attempt.live.by_priority.items()
+    demand = {
+        priority: AtPriority(live.size, live.guaranteed, live.queueable)
+        for priority, live in attempt.live.by_priority.items()
     }
-    wanted: dict[int, Resources] = {}
+    sizes: dict[int, Resources] = {}
     for entry in attempt.entries:
         priority, size = entry.key.priority, entry.resources
-        at = found.setdefault(priority, AtPriority(size))
+        at = demand.setdefault(priority, AtPriority(size))
         at.asked_g += entry.g_share
         at.asked_q += len(entry.pending)
         at.waiting += max(0, entry.demand - entry.g_share - len(entry.pending))
         if entry.demand > 0:
-            before = wanted.get(priority, Resources())
-            wanted[priority] = Resources(max(before.memory_mb, size.memory_mb), max(before.vcores, size.vcores))
-    for priority, size in wanted.items():
-        found[priority].size = size
-    return {priority: at for priority, at in found.items() if at.all}
+            before = sizes.get(priority, Resources())
+            sizes[priority] = Resources(max(before.memory_mb, size.memory_mb), max(before.vcores, size.vcores))
+    for priority, size in sizes.items():
+        demand[priority].size = size
+    return {priority: at for priority, at in demand.items() if at.all}
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class CoreNeed:
     everything: bool = False
     """All are."""
 
-    def left(self, demand: Demand, priority: int) -> int:
+    def remainder(self, demand: Demand, priority: int) -> int:
         """Return how many guaranteed containers of this priority it may still ask for."""
         at = demand.get(priority)
         if at is None:
@@ -85,12 +85,12 @@ class CoreNeed:
         if self.everything:
             return at.waiting
         if self.count is not None:
-            return max(0, self.count - sum(one.guaranteed for one in demand.values()))
+            return max(0, self.count - sum(part.guaranteed for part in demand.values()))
         return max(0, self.by_priority.get(priority, 0) - at.guaranteed)
 
     def lacks(self, demand: Demand) -> bool:
         """Return whether core containers are wanted that did not come yet."""
-        return any(at.asked_g or min(at.waiting, self.left(demand, priority)) for priority, at in demand.items())
+        return any(at.asked_g or min(at.waiting, self.remainder(demand, priority)) for priority, at in demand.items())
 
     def split(
         self, demand: Demand, sizes: Mapping[int, Resources]
@@ -121,7 +121,7 @@ class CoreNeed:
             if count and priority not in demand and priority in sizes:
                 yield Containers(priority, sizes[priority], count)
         if spare and sizes:
-            priority = max(sizes, key=lambda one: (sizes[one].memory_mb, sizes[one].vcores))
+            priority = max(sizes, key=lambda candidate: (sizes[candidate].memory_mb, sizes[candidate].vcores))
             yield Containers(priority, sizes[priority], spare)
 
 
@@ -135,6 +135,6 @@ def core_need(rule: Core, tagged: Mapping[int, int], demand: Demand) -> CoreNeed
     if rule == "all":
         return CoreNeed(everything=True)
     if rule == "initial":
-        held = {priority: at.guaranteed for priority, at in demand.items() if at.held_g}
-        return CoreNeed(held or {priority: at.all for priority, at in demand.items()})
+        core = {priority: at.guaranteed for priority, at in demand.items() if at.held_g}
+        return CoreNeed(core or {priority: at.all for priority, at in demand.items()})
     return CoreNeed(count=int(rule))

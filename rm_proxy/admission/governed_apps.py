@@ -48,7 +48,7 @@ class GovernedApp:
     """Core and elastic together, as of the last decision."""
     stamp: tuple[int, int] = (-1, -1)
     """Versions of what the attempt holds and wants of which `demand` was made."""
-    _made: tuple[object, ...] = ()
+    _basis: tuple[object, ...] = ()
     _request: AppRequest | None = None
     """The last answer of `request`, and what it was made of."""
 
@@ -67,8 +67,8 @@ class GovernedApp:
 
     def core_left(self) -> int:
         """Return how many core containers it wants and does not have, as of the last decision."""
-        asked = sum(at.asked_g for at in self.demand.values())
-        return asked + sum(min(at.waiting, self.need.left(self.demand, p)) for p, at in self.demand.items())
+        asks = sum(at.asked_g for at in self.demand.values())
+        return asks + sum(min(at.waiting, self.need.remainder(self.demand, p)) for p, at in self.demand.items())
 
     def over(self) -> dict[int, int]:
         """Return by priority how many elastic containers it has beyond its share."""
@@ -81,20 +81,20 @@ class GovernedApp:
         """Return by priority how many elastic containers it wants and may have, and does not have."""
         if self.entered_s is None:
             return {}
-        found = {}
+        shortfall = {}
         for priority, at in self.demand.items():
-            elastic = max(0, at.waiting - self.need.left(self.demand, priority))
+            elastic = max(0, at.waiting - self.need.remainder(self.demand, priority))
             count = min(elastic, self.shares.get(priority, 0) - at.queueable)
             if count > 0:
-                found[priority] = count
-        return found
+                shortfall[priority] = count
+        return shortfall
 
     def request(self, cfg: AppAdmission, now_s: float) -> AppRequest:
         """Return it as the policy sees it."""
         capped = now_s < self.idle_until_s
-        made = self.demand, self.app, self.shares, self.entered_s, capped, self.attempt.router.progress, cfg
-        if self._request is None or not _same(made, self._made):
-            self._made, self._request = made, self._as_request(cfg, capped)
+        basis = self.demand, self.app, self.shares, self.entered_s, capped, self.attempt.router.progress, cfg
+        if self._request is None or not _same(basis, self._basis):
+            self._basis, self._request = basis, self._as_request(cfg, capped)
         return self._request
 
     def _as_request(self, cfg: AppAdmission, capped: bool) -> AppRequest:
@@ -120,10 +120,10 @@ class GovernedApp:
         return Containers(elastic.priority, elastic.size, min(elastic.count, at.queueable if at else 0))
 
 
-def _same(made: tuple[object, ...], before: tuple[object, ...]) -> bool:
+def _same(basis: tuple[object, ...], before: tuple[object, ...]) -> bool:
     """Return whether two answers are made of the same objects, or equal numbers."""
-    return len(made) == len(before) and all(
-        one is other or (isinstance(one, float) and one == other) for one, other in zip(made, before, strict=True)
+    return len(basis) == len(before) and all(
+        a is b or (isinstance(a, float) and a == b) for a, b in zip(basis, before, strict=True)
     )
 
 

@@ -53,24 +53,24 @@ class Reclaimer:
         if self._admissions.settings is None:
             return
         self._give_idle_back(now_s)
-        wanted = self._wanted(now_s)
-        if wanted == Resources():
+        demand = self._demand(now_s)
+        if demand == Resources():
             return
         for known, live in self._beyond():
-            if (wanted.memory_mb <= 0 and wanted.vcores <= 0) or len(self._going) >= MAX_RECLAIMED:
+            if (demand.memory_mb <= 0 and demand.vcores <= 0) or len(self._going) >= MAX_RECLAIMED:
                 return
             if live.id not in self._going:
                 self.reclaimed += 1
                 self._reclaim(live, f"{known.app.id} has more elastic containers than its share", now_s)
-            wanted -= live.resources
+            demand -= live.resources
 
     def over_share(self) -> frozenset[str]:
         """Return the applications that have more elastic containers than their shares."""
         return frozenset(app_id for app_id, known in self._admissions.apps.items() if known.over())
 
-    def _wanted(self, now_s: float) -> Resources:
+    def _demand(self, now_s: float) -> Resources:
         """Return the size of what applications lack of their shares, for long and without room anywhere."""
-        wanted = Resources()
+        demand = Resources()
         for known in self._admissions.apps.values():
             under = known.under()
             known.short_since_s = (known.short_since_s or now_s) if under else None
@@ -79,8 +79,8 @@ class Reclaimer:
             for priority, count in under.items():
                 size = known.demand[priority].size
                 if not self._has_room(size):
-                    wanted += Resources(size.memory_mb * count, size.vcores * count)
-        return wanted
+                    demand += Resources(size.memory_mb * count, size.vcores * count)
+        return demand
 
     def _beyond(self) -> Iterator[tuple[GovernedApp, HeldContainer]]:
         """Yield containers beyond shares: of the application that entered last first, its newest first."""
@@ -130,5 +130,5 @@ def _runs(live: HeldContainer) -> bool:
 
 def running(known: GovernedApp, priority: int) -> list[HeldContainer]:
     """Return the queueable containers of an application at a priority that are not ending, the newest first."""
-    found = [live for live in known.attempt.live if live.priority == priority and _runs(live)]
-    return sorted(found, key=lambda live: (live.started_s or live.granted_s, live.id), reverse=True)
+    containers = [live for live in known.attempt.live if live.priority == priority and _runs(live)]
+    return sorted(containers, key=lambda live: (live.started_s or live.granted_s, live.id), reverse=True)

@@ -24,20 +24,20 @@ class Budget:
 
     spare: float
     by_group: Mapping[Group, float] = field(default_factory=dict)
-    given: dict[Group, float] = field(default_factory=dict)
+    spending: dict[Group, float] = field(default_factory=dict)
 
     def own(self, group: Group) -> float:
         """Return how many a group may still have, spare ones left out."""
-        return max(0.0, self.by_group.get(group, 0.0) - self.given.get(group, 0.0))
+        return max(0.0, self.by_group.get(group, 0.0) - self.spending.get(group, 0.0))
 
-    def left(self, group: Group) -> float:
+    def remainder(self, group: Group) -> float:
         """Return how many a group may still have."""
         return self.own(group) + self.spare
 
     def take(self, group: Group, count: int) -> None:
         """Note that a group took so many."""
         own = self.own(group)
-        self.given[group] = self.given.get(group, 0.0) + min(own, count)
+        self.spending[group] = self.spending.get(group, 0.0) + min(own, count)
         self.spare = max(0.0, self.spare - max(0.0, count - own))
 
     @property
@@ -59,7 +59,7 @@ class Budgets:
     def __init__(self, free: FreePlaces, shares: Shares) -> None:
         self._free, self._shares = free, shares
         self.groups: dict[Group, GroupQueue] = {}
-        self._made: dict[LabelledSize, _Made] = {}
+        self._cache: dict[LabelledSize, _Made] = {}
 
     def shared(self, label: str) -> bool:
         """Return whether several groups wait for places that have shares: those of the default partition alone."""
@@ -83,32 +83,32 @@ class Budgets:
             return Budget(float(free))
         if len(self.groups) <= EXACT or (asker is not None and asker.demand.elsewhere):
             return self._divided(key, free, asker)
-        made = self._made.get(key)
-        if made is None or made.any_free != bool(free) or not 0 <= now_s - made.at_s < REFRESH_S * len(self.groups):
-            if len(self._made) >= MAX_SIZES:
-                self._made.clear()
-            made = self._made[key] = _Made(now_s, bool(free), self._divided(key, free))
-        return made.budget
+        entry = self._cache.get(key)
+        if entry is None or entry.any_free != bool(free) or not 0 <= now_s - entry.at_s < REFRESH_S * len(self.groups):
+            if len(self._cache) >= MAX_SIZES:
+                self._cache.clear()
+            entry = self._cache[key] = _Made(now_s, bool(free), self._divided(key, free))
+        return entry.budget
 
     def taken(self, key: Group, sizes: Mapping[LabelledSize, int], count: int) -> None:
         """Note that an application of a group got places, of any of these sizes."""
         for size in sizes:
-            made = self._made.get(size)
-            if made is not None:
-                made.budget.take(key, count)
+            entry = self._cache.get(size)
+            if entry is not None:
+                entry.budget.take(key, count)
 
     def _divided(self, key: LabelledSize, free: int, asker: Waiting | None = None) -> Budget:
         (label, size), places = key, float(max(1, free))
         stock_of = self.stock if free else self._next
-        wanted: dict[Group, float] = {}
+        claims: dict[Group, float] = {}
         for group, queue in self.groups.items():
             count = queue.claims(label, size, stock_of)
             if asker is not None and group == asker.group:
                 count += asker.demand.elsewhere
             if count > 0:
-                wanted[group] = count
-        found = self._shares.split(places, size, wanted) if wanted else {}
-        return Budget(max(0.0, places - sum(found.values())), found)
+                claims[group] = count
+        portions = self._shares.split(places, size, claims) if claims else {}
+        return Budget(max(0.0, places - sum(portions.values())), portions)
 
     def _next(self, key: LabelledSize) -> Stock:
         """Count one place of each size as free: the next one."""

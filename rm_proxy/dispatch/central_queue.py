@@ -36,7 +36,7 @@ _NAMED: Final = 3
 class Turn:
     """How far an application is from its turn."""
 
-    wanted: int
+    ask_count: int
     """Containers of it that wait for a place."""
     waits_s: float
     """Since when it got no new place."""
@@ -96,8 +96,8 @@ class CentralQueue:
         alive_until_s = beats.alive_until_s
         beats.beat(now_s)
         stocks = {size: self.free.stock(*size) for size in full if size in demand.sizes}
-        left = {size: stock.came for size, stock in stocks.items() if stock.free}
-        entry = Waiting(attempt_id, demand, key, beats, since_s, asked_s, left)
+        surplus = {size: stock.came for size, stock in stocks.items() if stock.free}
+        entry = Waiting(attempt_id, demand, key, beats, since_s, asked_s, surplus)
         try:
             ranked = self._key(replace(demand.waiting, waits_since_s=since_s, asked_s=asked_s), now_s)
             if ranked:
@@ -184,7 +184,7 @@ class CentralQueue:
         if not shared and not any(group.has_better(entry.grade) for group in rivals):
             return UNLIMITED
         free = self.free.count(label, size)
-        mine = self._budgets.of((label, size), now_s, entry).left(entry.group)
+        mine = self._budgets.of((label, size), now_s, entry).remainder(entry.group)
         if not free:
             return UNLIMITED if not shared or mine > EPSILON else 0
         claimed, stock_of = 0.0, self._budgets.stock
@@ -200,32 +200,32 @@ class CentralQueue:
         Without an order they come as they asked. It is for attempts whose answers are held.
         """
         self._silence(now_s)
-        left = {key: self._budgets.of(key, now_s) for key in self._sizes if self.free.count(*key)}
-        left = {key: replace(budget, given=dict(budget.given)) for key, budget in left.items()}
-        for attempt_id in self._in_order(left):
+        budgets = {key: self._budgets.of(key, now_s) for key in self._sizes if self.free.count(*key)}
+        budgets = {key: replace(budget, spending=dict(budget.spending)) for key, budget in budgets.items()}
+        for attempt_id in self._in_order(budgets):
             entry, gets = self._waiting[attempt_id], False
-            for key, wanted in entry.demand.sizes.items():
-                if key in left and left[key].left(entry.group) > EPSILON:
+            for key, count in entry.demand.sizes.items():
+                if key in budgets and budgets[key].remainder(entry.group) > EPSILON:
                     gets = True
-                    left[key].take(entry.group, wanted)
-                    if left[key].empty:
-                        del left[key]
+                    budgets[key].take(entry.group, count)
+                    if budgets[key].empty:
+                        del budgets[key]
             if gets:
                 yield attempt_id
-            if not left:
+            if not budgets:
                 return
 
-    def _in_order(self, left: Mapping[LabelledSize, Budget]) -> Iterator[str]:
+    def _in_order(self, budgets: Mapping[LabelledSize, Budget]) -> Iterator[str]:
         """Yield the attempts best first, those of a group only while it may have places; without ranks as they came."""
         if not any(group.order for group in self._groups.values()):
             yield from list(self._waiting)
             return
 
         def ranked(group: GroupQueue) -> Iterator[tuple[Rank, str]]:
-            for one in list(group.order):
-                if not any(budget.left(group.key) > EPSILON for budget in left.values()):
+            for member in list(group.order):
+                if not any(budget.remainder(group.key) > EPSILON for budget in budgets.values()):
                     return
-                yield one
+                yield member
 
         for _, attempt_id in merge(*(ranked(group) for group in self._groups.values())):
             yield attempt_id
@@ -247,14 +247,14 @@ class CentralQueue:
         if group is not None and self._finds_places(group, (label, size), now_s):
             return 0
         asked_g = group.asked_g if group is not None else Resources()
-        users = {user for other in self._groups.values() if other.key.queue == app.queue for user in other.users}
+        users = {user for rival in self._groups.values() if rival.key.queue == app.queue for user in rival.users}
         lacks = self.shares.lacks(key, size, app.user, asked_g, users)
         return min(lacks, max(0, self.free.node_count - ceil(places_of(asked_g, size))))
 
     def _finds_places(self, group: GroupQueue, size: LabelledSize, now_s: float) -> bool:
         """Return whether places are free that the group's applications will take at their next heartbeats."""
-        wanted = self.free.count(*size) and group.claims(*size, self._budgets.stock) >= 1
-        return bool(wanted) and self._budgets.of(size, now_s).left(group.key) >= 1
+        claims = self.free.count(*size) and group.claims(*size, self._budgets.stock) >= 1
+        return bool(claims) and self._budgets.of(size, now_s).remainder(group.key) >= 1
 
     # What people see
 
@@ -263,7 +263,7 @@ class CentralQueue:
         turn = self.turn(attempt_id, now_s)
         if turn is None:
             return ""
-        text = f"{turn.wanted} containers wait for a place, {turn.waits_s:.0f} s without a new one"
+        text = f"{turn.ask_count} containers wait for a place, {turn.waits_s:.0f} s without a new one"
         if turn.apps_before:
             text = f"{text}; {turn.wanted_before} of {turn.apps_before} applications that go before it"
         return f"{text}; places kept for {'; '.join(turn.kept_for)}" if turn.kept_for else text
@@ -279,9 +279,9 @@ class CentralQueue:
             return turn
         members = [(group, name) for group in self._rivals(entry) for rank, name in group.order if rank < entry.grade]
         better = [group.members[name] for group, name in members if group.members[name].claims]
-        wanted = sum(sum(other.demand.sizes.values()) for other in better)
-        kept = self._kept_before(entry, now_s)
-        return replace(turn, apps_before=len(better), wanted_before=wanted, kept_for=kept)
+        ask_count = sum(sum(rival.demand.sizes.values()) for rival in better)
+        groups = self._kept_before(entry, now_s)
+        return replace(turn, apps_before=len(better), wanted_before=ask_count, kept_for=groups)
 
     def _rivals(self, entry: Waiting) -> Collection[GroupQueue]:
         labels = {label for label, _ in entry.demand.sizes}
@@ -293,7 +293,7 @@ class CentralQueue:
         if size is None or not self._budgets.shared(""):
             return ()
         budget = self._budgets.of(("", size), now_s, entry)
-        if budget.left(entry.group) >= max(1, self.free.count("", size)) - EPSILON:
+        if budget.remainder(entry.group) >= max(1, self.free.count("", size)) - EPSILON:
             return ()
         others = sorted((-budget.own(key), key) for key in budget.by_group if key != entry.group)
         others = [(places, key) for places, key in others if -places > EPSILON]
@@ -304,13 +304,13 @@ class CentralQueue:
     def applicants(self, limit: int) -> list[WaitingApp]:
         """Return up to `limit` applications that wait, with since when."""
         entries = islice(self._waiting.values(), limit)
-        return [replace(one.demand.waiting, waits_since_s=one.since_s, asked_s=one.asked_s) for one in entries]
+        return [replace(entry.demand.waiting, waits_since_s=entry.since_s, asked_s=entry.asked_s) for entry in entries]
 
     def claimed_idle(self, now_s: float) -> int:
         """Return how many places are free though applications wait that will get them at their next heartbeat."""
         self._silence(now_s)
-        wanted: dict[LabelledSize, int] = {}
+        demand: dict[LabelledSize, int] = {}
         for group in self._groups.values():
-            for key, count in group.wanted():
-                wanted[key] = wanted.get(key, 0) + count
-        return sum(min(count, self.free.count(*key)) for key, count in wanted.items())
+            for key, count in group.demand():
+                demand[key] = demand.get(key, 0) + count
+        return sum(min(count, self.free.count(*key)) for key, count in demand.items())

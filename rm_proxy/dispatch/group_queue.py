@@ -86,7 +86,7 @@ class Waiting:
     since_s: float
     """Since when it got no new place."""
     asked_s: float
-    left: Mapping[LabelledSize, int]
+    surplus: Mapping[LabelledSize, int]
     """Of sizes with places that were free after its last heartbeat, though it waits (it may not use them): how many had
     come free by then."""
     rank: Rank = ()
@@ -98,11 +98,11 @@ class Waiting:
         """The part of its rank by which it has claims against others."""
         return self.rank[:3]
 
-    def same_claims(self, other: Waiting) -> bool:
+    def same_claims(self, peer: Waiting) -> bool:
         """Return whether its claims are counted, and those of what is known of it now would be the same."""
-        one, two = self.demand, other.demand
-        same = self.claims and self.rank == other.rank and self.group == other.group and self.left == other.left
-        return same and one.sizes == two.sizes and one.asked_g == two.asked_g
+        demand, next_demand = self.demand, peer.demand
+        same = self.claims and self.rank == peer.rank and self.group == peer.group and self.surplus == peer.surplus
+        return same and demand.sizes == next_demand.sizes and demand.asked_g == next_demand.asked_g
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class GroupQueue:
             insort(self._sorted, grade)
         for sizes in (self._all, self._grades[grade]):
             for key, count in entry.demand.sizes.items():
-                sizes.setdefault(key, Wanted()).add(count, entry.left.get(key))
+                sizes.setdefault(key, Wanted()).add(count, entry.surplus.get(key))
 
     def drop_claims(self, entry: Waiting) -> None:
         """Count what an application claims no longer: it is silent, or gone."""
@@ -166,7 +166,7 @@ class GroupQueue:
         grade = entry.grade
         for sizes in (self._all, self._grades[grade]):
             for key, count in entry.demand.sizes.items():
-                sizes[key].remove(count, entry.left.get(key))
+                sizes[key].remove(count, entry.surplus.get(key))
                 if not sizes[key]:
                     del sizes[key]
         if not self._grades[grade]:
@@ -190,20 +190,18 @@ class GroupQueue:
         """Return how many places of a size all of them claim."""
         return in_places(self._all, label, size, stock_of)
 
-    def wanted(self) -> Iterable[tuple[LabelledSize, int]]:
+    def demand(self) -> Iterable[tuple[LabelledSize, int]]:
         """Yield how many containers of each label and size the applications with claims want."""
-        return ((key, wanted.count + wanted.picky) for key, wanted in self._all.items())
+        return ((key, claim.count + claim.picky) for key, claim in self._all.items())
 
 
 def in_places(sizes: Sizes, label: str, size: Resources, stock_of: StockOf) -> float:
     """Return how many places of one size are claimed in all sizes of a label."""
-    return sum(
-        wanted.claims(stock_of(key)) * places_of(key[1], size) for key, wanted in sizes.items() if key[0] == label
-    )
+    return sum(claim.claims(stock_of(key)) * places_of(key[1], size) for key, claim in sizes.items() if key[0] == label)
 
 
-def places_of(size: Resources, other: Resources) -> float:
+def places_of(size: Resources, unit: Resources) -> float:
     """Return how many places of another size one place of a size takes."""
-    memory = size.memory_mb / other.memory_mb if other.memory_mb else 0.0
-    vcores = size.vcores / other.vcores if other.vcores else 0.0
+    memory = size.memory_mb / unit.memory_mb if unit.memory_mb else 0.0
+    vcores = size.vcores / unit.vcores if unit.vcores else 0.0
     return max(memory, vcores)

@@ -78,7 +78,7 @@ class Claimant:
     name: str
     used: float
     weight: float
-    wanted: float
+    demand: float
     guaranteed: float = 0.0
     limit: float = inf
     """Of its use."""
@@ -88,23 +88,23 @@ class Claimant:
 
 def fill(places: float, claimants: Sequence[Claimant]) -> None:
     """Give free places to those with the least use for their weight, none more than it wants and is allowed to have."""
-    rooms = [min(one.wanted, max(0.0, one.limit - one.used)) for one in claimants]
+    rooms = [min(claimant.demand, max(0.0, claimant.limit - claimant.used)) for claimant in claimants]
     places = max(0.0, places)
     if sum(rooms) <= places:
-        for one, room in zip(claimants, rooms, strict=True):
-            one.gets += room
+        for claimant, room in zip(claimants, rooms, strict=True):
+            claimant.gets += room
         return
     level = _level(places, claimants, rooms)
-    for one, room in zip(claimants, rooms, strict=True):
-        one.gets += min(room, max(0.0, level * one.weight - one.used))
+    for claimant, room in zip(claimants, rooms, strict=True):
+        claimant.gets += min(room, max(0.0, level * claimant.weight - claimant.used))
 
 
 def _level(places: float, claimants: Sequence[Claimant], rooms: Sequence[float]) -> float:
     """Return the use for each unit of weight up to which the places fill the claimants, as water fills vessels."""
     steps: list[tuple[float, float]] = []
-    for one, room in zip(claimants, rooms, strict=True):
+    for rival, room in zip(claimants, rooms, strict=True):
         if room > 0:
-            steps += ((one.used / one.weight, one.weight), ((one.used + room) / one.weight, -one.weight))
+            steps += ((rival.used / rival.weight, rival.weight), ((rival.used + room) / rival.weight, -rival.weight))
     steps.sort()
     level, rate = steps[0][0], 0.0
     for at, change in steps:
@@ -118,23 +118,23 @@ def _level(places: float, claimants: Sequence[Claimant], rooms: Sequence[float])
 
 def divide(places: float, claimants: Sequence[Claimant]) -> None:
     """Give free places to sibling queues: those of a higher priority first, and first up to what is guaranteed."""
-    if len({one.priority for one in claimants}) <= 1:
+    if len({claimant.priority for claimant in claimants}) <= 1:
         fill(places, claimants)
         return
-    by_priority = sorted(claimants, key=lambda one: -one.priority)
+    by_priority = sorted(claimants, key=lambda claimant: -claimant.priority)
     for guaranteed in (True, False):
-        for _, same in groupby(by_priority, key=lambda one: one.priority):
-            parts = [_part(one, guaranteed) for one in same]
+        for _, same in groupby(by_priority, key=lambda claimant: claimant.priority):
+            parts = [_part(claimant, guaranteed) for claimant in same]
             fill(places, [part for _, part in parts])
-            for one, part in parts:
-                one.gets += part.gets
+            for claimant, part in parts:
+                claimant.gets += part.gets
                 places -= part.gets
 
 
-def _part(one: Claimant, guaranteed: bool) -> tuple[Claimant, Claimant]:
+def _part(rival: Claimant, guaranteed: bool) -> tuple[Claimant, Claimant]:
     """Return a claimant, and what it claims of its guaranteed part, or beyond what it got of that."""
-    limit = min(one.limit, one.guaranteed) if guaranteed else one.limit
-    return one, Claimant(one.name, one.used + one.gets, one.weight, one.wanted - one.gets, limit=limit)
+    limit = min(rival.limit, rival.guaranteed) if guaranteed else rival.limit
+    return rival, Claimant(rival.name, rival.used + rival.gets, rival.weight, rival.demand - rival.gets, limit=limit)
 
 
 class Shares:
@@ -166,18 +166,18 @@ class Shares:
         right = self._rights.get(queue)
         return Group(queue, user if right is not None and right.user_ratio < 1 else "")
 
-    def split(self, places: float, size: Resources, wanted: Mapping[Group, float]) -> dict[Group, float]:
+    def split(self, places: float, size: Resources, demand: Mapping[Group, float]) -> dict[Group, float]:
         """Return how many of the free places of a size each group may have, of those that it wants.
 
         While no shares are known, groups of a time when some were have equal ones.
         """
         if not self.known:
-            equal = {group: Claimant(group.queue, 0.0, 1.0, count) for group, count in wanted.items()}
+            equal = {group: Claimant(group.queue, 0.0, 1.0, count) for group, count in demand.items()}
             fill(places, list(equal.values()))
             return {group: claimant.gets for group, claimant in equal.items()}
         below: dict[str, dict[str, float]] = {}
         users: dict[str, list[Group]] = {}
-        for group, count in wanted.items():
+        for group, count in demand.items():
             users.setdefault(group.queue, []).append(group)
             path = group.queue
             while path != ROOT:
@@ -185,47 +185,47 @@ class Shares:
                 siblings = below.setdefault(parent, {})
                 siblings[path] = siblings.get(path, 0.0) + count
                 path = parent
-        found: dict[Group, float] = {}
+        portions: dict[Group, float] = {}
         todo = [(ROOT, places)]
         while todo:
             path, places = todo.pop()
             if path in users:
-                self._split_users(places, size, users[path], wanted, found)
+                self._split_users(places, size, users[path], demand, portions)
                 continue
             claimants = [self._claimant(child, count, size) for child, count in below.get(path, {}).items()]
             divide(places, claimants)
-            todo += [(one.name, one.gets) for one in claimants]
-        return found
+            todo += [(claimant.name, claimant.gets) for claimant in claimants]
+        return portions
 
     def _split_users(
         self,
         places: float,
         size: Resources,
         groups: Sequence[Group],
-        wanted: Mapping[Group, float],
-        found: dict[Group, float],
+        demand: Mapping[Group, float],
+        portions: dict[Group, float],
     ) -> None:
         if not groups[0].user:
-            found[groups[0]] = min(places, wanted[groups[0]])
+            portions[groups[0]] = min(places, demand[groups[0]])
             return
-        one = self._part(size)
+        unit = self._part(size)
         claimants = []
         for queue, user in groups:
             right = self._rights[queue]
-            limit = self._part(right.user_limit) / one * self.places_ratio if right.user_limit is not None else inf
-            used, weight = self._part(self._usage.used_by(queue, user)) / one, _weight(right, user)
-            claimants.append(Claimant(user, used, weight, wanted[Group(queue, user)], limit=limit))
+            limit = self._part(right.user_limit) / unit * self.places_ratio if right.user_limit is not None else inf
+            used, weight = self._part(self._usage.used_by(queue, user)) / unit, _weight(right, user)
+            claimants.append(Claimant(user, used, weight, demand[Group(queue, user)], limit=limit))
         fill(places, claimants)
-        found.update(zip(groups, (each.gets for each in claimants), strict=True))
+        portions.update(zip(groups, (each.gets for each in claimants), strict=True))
 
-    def _claimant(self, path: str, wanted: float, size: Resources) -> Claimant:
-        one, right = self._part(size), self._rights.get(path)
-        used = self._part(self._usage.used(path)) / one
+    def _claimant(self, path: str, demand: float, size: Resources) -> Claimant:
+        unit, right = self._part(size), self._rights.get(path)
+        used = self._part(self._usage.used(path)) / unit
         if right is None:
-            return Claimant(path, used, _LEAST_WEIGHT, wanted)
+            return Claimant(path, used, _LEAST_WEIGHT, demand)
         share = self._memory_part(right.capacity)
-        limit = self._memory_part(right.maximum) / one * self.places_ratio if right.maximum.memory_mb else inf
-        return Claimant(path, used, max(_LEAST_WEIGHT, share), wanted, share / one, limit, right.priority)
+        limit = self._memory_part(right.maximum) / unit * self.places_ratio if right.maximum.memory_mb else inf
+        return Claimant(path, used, max(_LEAST_WEIGHT, share), demand, share / unit, limit, right.priority)
 
     def _parent(self, path: str) -> str:
         parent = path.rpartition(".")[0]

@@ -221,7 +221,7 @@ ALL = st.composite(lambda draw: claimants(draw))()
 
 
 def room(one: Claimant) -> float:
-    return min(one.wanted, max(0.0, one.limit - one.used))
+    return min(one.demand, max(0.0, one.limit - one.used))
 
 
 @given(st.floats(0, 300), ALL, st.sampled_from([fill, divide]))
