@@ -15,8 +15,8 @@ def admission_info(coordinator: Coordinator) -> AdmissionInfo:
     """Return the admission as it is now."""
     admissions, reclaimer = coordinator.admissions, coordinator.reclaimer
     settings = admissions.settings
-    known = sorted(admissions.apps.values(), key=lambda one: (one.entered_s is None, one.app.submitted_s, one.app.id))
-    items = [_item(one, settings) for one in known] if settings is not None else []
+    known = sorted(admissions.apps.values(), key=lambda app: (app.entered_s is None, app.app.submitted_s, app.app.id))
+    items = [_item(app, settings) for app in known] if settings is not None else []
     served = [item.core_size for item in items if item.entered_s is not None]
     return AdmissionInfo(
         policy=coordinator.policies.for_nodes.policy_name("admit"),

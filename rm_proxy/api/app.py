@@ -198,8 +198,8 @@ def _decision_routes(live: LiveState, history: History, now: Callable[[], float]
         until: Until = None,
     ) -> Page[Decision]:
         """Reasons for each container's kind (guaranteed or queueable) and for its node."""
-        wanted = Wanted(app, node, container, since_s=since, until_s=until)
-        return await ask(lambda: history.decisions(wanted, kind=kind, limit=limit, offset=offset))
+        criteria = Wanted(app, node, container, since_s=since, until_s=until)
+        return await ask(lambda: history.decisions(criteria, kind=kind, limit=limit, offset=offset))
 
     @router.get("/summary", tags=["decisions"], summary="Counts and delays")
     async def summary(

@@ -61,7 +61,7 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
         offset: ShortOffset = 0,
     ) -> Page[ApplicationEntry]:
         """Each with its mode, what it wants and holds; finished ones come from the store."""
-        wanted = AppFilter(
+        criteria = AppFilter(
             state=None if state == "all" else state,
             queue=full_queue(queue, live.queue_names()) if queue else "",
             user=user,
@@ -69,8 +69,8 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
             text=text,
             since_s=since,
         )
-        chosen = Listing(wanted, sort, ledger, limit, offset)
-        return await list_applications(live, history, chosen, now())
+        listing = Listing(criteria, sort, ledger, limit, offset)
+        return await list_applications(live, history, listing, now())
 
     @router.get("/admission", summary="Which applications are in service as a whole, and which wait")
     async def admission() -> AdmissionInfo:
@@ -141,7 +141,7 @@ def event_routes(history: History) -> APIRouter:
         offset: Offset = 0,
     ) -> Page[ContainerEventInfo]:
         """Starts, ends, kills, sheds with their causes."""
-        kinds = [one.value for one in kind]
+        kinds = [member.value for member in kind]
         filters = {"app_id": app, "node_id": node, "container_id": container}
         return await ask(
             lambda: history.containers.events(
@@ -154,35 +154,35 @@ def event_routes(history: History) -> APIRouter:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A part of the list: `wanted.state` None for all states; sort: a key, with `-` before it descending."""
+    """A part of the list: `criteria.state` None for all states; sort: a key, with `-` before it descending."""
 
-    wanted: AppFilter
+    criteria: AppFilter
     sort: str = "id"
     ledger: bool = False
     limit: int = 1000
     offset: int = 0
 
 
-async def list_applications(live: LiveState, history: History, chosen: Listing, now_s: float) -> Page[ApplicationEntry]:
+async def list_applications(live: LiveState, history: History, part: Listing, now_s: float) -> Page[ApplicationEntry]:
     """Return applications that live and those of the store. Raises ApiError when the store is out."""
-    here, state = live.applications(), chosen.wanted.state
-    found: list[ApplicationInfo] = []
+    here, state = live.applications(), part.criteria.state
+    apps: list[ApplicationInfo] = []
     if state in ("running", None):
-        found += [app for app in here if chosen.wanted.has(app)]
-    key, descending = chosen.sort.removeprefix("-"), chosen.sort.startswith("-")
+        apps += [app for app in here if part.criteria.has(app)]
+    key, descending = part.sort.removeprefix("-"), part.sort.startswith("-")
     if state != "running":
         order, ids = _sort_key(key), [app.id for app in here]
-        most = chosen.offset + chosen.limit + 1
+        most = part.offset + part.limit + 1
         stored = await ask(
-            lambda: history.applications.matching(chosen.wanted, order, descending=descending, live=ids, limit=most)
+            lambda: history.applications.matching(part.criteria, order, descending=descending, live=ids, limit=most)
         )
-        found += [ApplicationInfo(**app.model_dump()) for app in stored]
-    found = _in_order(found, key, descending, now_s)
-    page = found[chosen.offset : chosen.offset + chosen.limit]
-    rows = await ask(lambda: history.app_ledgers.rows(page, now_s)) if chosen.ledger else {}
+        apps += [ApplicationInfo(**app.model_dump()) for app in stored]
+    apps = _in_order(apps, key, descending, now_s)
+    page = apps[part.offset : part.offset + part.limit]
+    rows = await ask(lambda: history.app_ledgers.rows(page, now_s)) if part.ledger else {}
     running = {app.id for app in here}
     items = [entry(app, now_s, running=app.id in running, ledger=rows.get(app.id)) for app in page]
-    return Page(items=items, offset=chosen.offset, more=len(found) > chosen.offset + chosen.limit)
+    return Page(items=items, offset=part.offset, more=len(apps) > part.offset + part.limit)
 
 
 def _sort_key(key: str) -> SortKey:

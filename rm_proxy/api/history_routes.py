@@ -49,10 +49,10 @@ def history_routes(
         recent: Recent = False,
     ) -> Page[ChoiceInfo]:
         """Refusals of quotas, steers and falls to guaranteed, what was shed, moved, policed or promoted, and why."""
-        wanted = Wanted(app, node, container, slot, alternative, since, until)
+        criteria = Wanted(app, node, container, slot, alternative, since, until)
         if not recent:
-            return await ask(lambda: history.choices(wanted, limit=limit, offset=offset))
-        items = [ChoiceInfo.of(one) for one in last_decisions() if wanted.has(one)]
+            return await ask(lambda: history.choices(criteria, limit=limit, offset=offset))
+        items = [ChoiceInfo.of(record) for record in last_decisions() if criteria.has(record)]
         return Page(items=items[offset : offset + limit], offset=offset, more=len(items) > offset + limit)
 
     @router.get("/applications/{app_id}/story", tags=["applications"], summary="What became of an application")

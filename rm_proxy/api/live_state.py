@@ -185,8 +185,8 @@ class LiveState:
     def shrinks_now(self, app_id: str | None = None) -> int:
         """Return how often the containers that run now were shrunk, those of an application or all."""
         nodes = self._coordinator.nodes.values()
-        reported = (one for node in nodes if node.report is not None for one in node.report.containers)
-        return sum(one.times_shrunk for one in reported if app_id in (None, one.app_id))
+        reported = (c for node in nodes if node.report is not None for c in node.report.containers)
+        return sum(c.times_shrunk for c in reported if app_id in (None, c.app_id))
 
     def open_waits(self, now_s: float, app_id: str | None = None) -> OpenWaits:
         """Return the waits so far of an application's containers, or of all."""
@@ -195,8 +195,8 @@ class LiveState:
     def containers_of(self, app_id: str) -> dict[str, ContainerReport]:
         """Return the containers of an application as the last reports have them, by id."""
         nodes = self._coordinator.nodes.values()
-        reported = (one for node in nodes if node.report is not None for one in node.report.containers)
-        return {one.container_id: one for one in reported if one.app_id == app_id}
+        reported = (c for node in nodes if node.report is not None for c in node.report.containers)
+        return {c.container_id: c for c in reported if c.app_id == app_id}
 
     def container(self, container_id: str) -> LiveContainer | None:
         """Return a container as the last report of its node has it."""

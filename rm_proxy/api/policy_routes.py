@@ -51,14 +51,14 @@ def policy_routes(
     async def rollout(since: SinceS = None) -> RolloutFigures:
         """Finished applications of the queues of `policies.rollout`, by the alternative that decided on them."""
         from_s = since if since is not None else await ask(lambda: history.changed_s(_ROLLOUT_PATHS))
-        wanted = AppFilter(state="finished", since_s=from_s)
-        found = await ask(
-            lambda: history.applications.matching(wanted, "submitted", descending=True, live=(), limit=MAX_COMPARED + 1)
+        query = AppFilter(state="finished", since_s=from_s)
+        records = await ask(
+            lambda: history.applications.matching(query, "submitted", descending=True, live=(), limit=MAX_COMPARED + 1)
         )
-        apps = [ApplicationInfo(**app.model_dump()) for app in found[:MAX_COMPARED] if app.submitted_s >= from_s]
+        apps = [ApplicationInfo(**app.model_dump()) for app in records[:MAX_COMPARED] if app.submitted_s >= from_s]
         rows = await ask(lambda: history.app_ledgers.rows(apps, now()))
         entries = [entry(app, now(), running=False, ledger=rows.get(app.id)) for app in apps]
-        return RolloutFigures(since_s=from_s, complete=len(found) <= MAX_COMPARED, arms=live.rollout_arms(entries))
+        return RolloutFigures(since_s=from_s, complete=len(records) <= MAX_COMPARED, arms=live.rollout_arms(entries))
 
     add_check(router, "/policies/check", check)
     add_reload(router, "/policies/reload", reload)

@@ -43,7 +43,7 @@ def policies_info(
         queues=list(section.queues),
         time_zone=policies.time_zone,
         windows=_windows(policies, now_s),
-        rollouts=[_rollout(one, apps) for one in _rollouts(policies)],
+        rollouts=[_rollout(rollout, apps) for rollout in _rollouts(policies)],
         shadow=list(policies.shadow),
         alternative_settings=described.get("alternatives", {}),
         deciding=dict(deciding),
@@ -52,12 +52,12 @@ def policies_info(
 
 def _active(policies: Policies, described: Mapping[str, Any], below: Mapping[str, Any]) -> list[ActivePolicy]:
     active = [ActivePolicy(slot="route", name="by rules", rules=described["routes"])]
-    for slot, chosen in described.items():
-        if isinstance(chosen, dict) and "policy" in chosen:
-            active.append(ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"]))
-    active += [ActivePolicy(slot="quota", name=one["policy"], settings=one["settings"]) for one in described["quota"]]
-    for one in active:
-        one.origin = _origin(policies, "routes" if one.slot == "route" else one.slot, described, below)
+    for slot, choice in described.items():
+        if isinstance(choice, dict) and "policy" in choice:
+            active.append(ActivePolicy(slot=slot, name=choice["policy"], settings=choice["settings"]))
+    active += [ActivePolicy(slot="quota", name=row["policy"], settings=row["settings"]) for row in described["quota"]]
+    for policy in active:
+        policy.origin = _origin(policies, "routes" if policy.slot == "route" else policy.slot, described, below)
     return active
 
 
@@ -97,7 +97,7 @@ def _windows(policies: Policies, now_s: float) -> list[WindowInfo]:
     """Return the windows: open ones first, then as they come."""
     windows = tuple(policies.windows)
     spans = _calendar(windows, policies.time_zone).spans(now_s)
-    found = []
+    infos = []
     for window in windows:
         span = spans.get(window.name)
         info = WindowInfo(
@@ -111,15 +111,15 @@ def _windows(policies: Policies, now_s: float) -> list[WindowInfo]:
             begins_s=span.begins_s if span is not None else None,
             ends_s=span.ends_s if span is not None else None,
         )
-        found.append(info)
-    return sorted(found, key=lambda one: (not one.open, one.begins_s is None, one.begins_s or 0.0))
+        infos.append(info)
+    return sorted(infos, key=lambda item: (not item.open, item.begins_s is None, item.begins_s or 0.0))
 
 
 def rollout_arms(policies: Policies, apps: Collection[ApplicationEntry]) -> list[RolloutArm]:
     """Return how finished applications did by the alternative that the roll-outs give them; those of no roll-out's
     queues are left out. Windows do not count."""
     by_use: dict[str, list[ApplicationEntry]] = {}
-    tests = [(queue_test(one.queue), one) for one in _rollouts(policies)]
+    tests = [(queue_test(rollout.queue), rollout) for rollout in _rollouts(policies)]
     for app in apps:
         mine = [rollout for in_queue, rollout in tests if in_queue(app.queue)]
         if mine:

@@ -44,9 +44,9 @@ def _within(limit: Resources, max_capacity: Resources) -> Resources:
 
 def queue_tree(coordinator: Coordinator) -> QueueTree:
     """Return all queues with what their applications want and use."""
-    held: dict[str, int] = {}
-    held_by_app(coordinator.nodes.values(), held)
-    samples, items = sample_queues(coordinator, held), []
+    counts: dict[str, int] = {}
+    held_by_app(coordinator.nodes.values(), counts)
+    samples, items = sample_queues(coordinator, counts), []
     cluster = Resources()
     for path, queue in sorted(coordinator.queues.items()):
         view = coordinator.inventory.queue(path)
@@ -62,7 +62,7 @@ def queue_tree(coordinator: Coordinator) -> QueueTree:
             max_capacity=queue.max_capacity,
             used_g=view.used_g,
             used_q=view.used_q,
-            left_q=_left(view, policies) if queue.leaf else None,
+            left_q=_room(view, policies) if queue.leaf else None,
             queueable=policies.listed(path),
             quotas=[bound.name for bound in policies.quotas_of(path)],
             wanted_g=sample.wanted_g,
@@ -77,15 +77,15 @@ def queue_tree(coordinator: Coordinator) -> QueueTree:
 
 def _info(view: QueueView, policies: Policies, pages: YarnPages) -> QueueInfo:
     page = pages.queue(view.name)
-    return QueueInfo.of(view, queueable=policies.listed(view.name), left_q=_left(view, policies), rm_page=page)
+    return QueueInfo.of(view, queueable=policies.listed(view.name), left_q=_room(view, policies), rm_page=page)
 
 
 def _user(view: QueueView, user: str, policies: Policies) -> QueueUser:
     used_g, used_q = view.user_used_g.get(user, Resources()), view.user_used_q.get(user, Resources())
-    return QueueUser(user=user, used_g=used_g, used_q=used_q, left_q=_left(view, policies, user))
+    return QueueUser(user=user, used_g=used_g, used_q=used_q, left_q=_room(view, policies, user))
 
 
-def _left(view: QueueView, policies: Policies, user: str | None = None) -> Resources | None:
+def _room(view: QueueView, policies: Policies, user: str | None = None) -> Resources | None:
     """Return the resources that quotas by queue leave to queueable containers; None without such quotas."""
     shares = [b.cfg for b in policies.quotas_of(view.name) if isinstance(b.cfg, QueueShare)]
     lefts = [cfg.room(view) if user is None else cfg.room_for(view, user) for cfg in shares]

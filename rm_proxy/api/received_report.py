@@ -25,8 +25,7 @@ def bounded(model: type[M]) -> type[M]:
     for name, field in model.model_fields.items():
         kind = _bounded(field.annotation)
         fields[name] = Annotated[(kind, *field.metadata)] if field.metadata else kind, field.default
-    made: type[M] = create_model(model.__name__, __base__=model, **fields)
-    return made
+    return create_model(model.__name__, __base__=model, **fields)
 
 
 def _bounded(kind: Any) -> Any:
@@ -54,5 +53,5 @@ def check_numbers(report: Report) -> None:
     try:
         _RECEIVED.model_validate(report.model_dump())
     except ValidationError as error:
-        faults = [{"loc": ("body", *one["loc"]), "msg": one["msg"]} for one in error.errors(include_input=False)]
+        faults = [{"loc": ("body", *fault["loc"]), "msg": fault["msg"]} for fault in error.errors(include_input=False)]
         raise RequestValidationError(faults) from error

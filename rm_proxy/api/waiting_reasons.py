@@ -36,20 +36,20 @@ def waits_now(coordinator: Coordinator, attempt: Attempt, now_s: float) -> Waits
         else None
     )
     turn = coordinator.central.turn(attempt.id, now_s)
-    wanted = [entry for entry in attempt.entries if _count(entry)]
-    wanted.sort(key=_count, reverse=True)
+    entries = [entry for entry in attempt.entries if _count(entry)]
+    entries.sort(key=_count, reverse=True)
     reading = _Reading(coordinator, attempt, turn, now_s)
-    asks = [reading.ask(entry, view) for entry in wanted[:MAX_ASKS]]
-    held = sorted(_held(coordinator, attempt.app_id), key=lambda one: -one.longest_s)
+    asks = [reading.ask(entry, view) for entry in entries[:MAX_ASKS]]
+    starts = sorted(_starts(coordinator, attempt.app_id), key=lambda start: -start.longest_s)
     return WaitsNow(
         app_id=attempt.app_id,
         at_s=now_s,
-        wanted=sum(_count(entry) for entry in wanted),
-        held=sum(one.count for one in held),
-        story=_story(asks, held),
+        wanted=sum(_count(entry) for entry in entries),
+        held=sum(start.count for start in starts),
+        story=_story(asks, starts),
         asks=asks,
-        asks_left_out=max(0, len(wanted) - MAX_ASKS),
-        at_nodes=held[:MAX_ASKS],
+        asks_left_out=max(0, len(entries) - MAX_ASKS),
+        at_nodes=starts[:MAX_ASKS],
     )
 
 
@@ -60,8 +60,8 @@ class _Reading:
         self._coordinator, self._attempt, self._turn, self._now_s = coordinator, attempt, turn, now_s
 
     def ask(self, entry: AskEntry, view: RequestView | None) -> OutstandingAsk:
-        asked = [reason.asked_s for reason in (*entry.g_reasons, *entry.q_reasons)]
-        asked += [q.reason.asked_s for q in entry.pending.values()]
+        times_s = [reason.asked_s for reason in (*entry.g_reasons, *entry.q_reasons)]
+        times_s += [q.reason.asked_s for q in entry.pending.values()]
         ask = self._attempt.router.ask(entry, view) if view is not None else None
         nodes = self._nodes(ask) if ask is not None and entry.q_wanted else Counter()
         hosts, _ = entry.rows.hints()
@@ -76,9 +76,9 @@ class _Reading:
             guaranteed=entry.g_share,
             without_node=entry.q_wanted,
             at_node=len(entry.pending),
-            oldest_s=max(0.0, self._now_s - min(asked)) if asked else 0.0,
+            oldest_s=max(0.0, self._now_s - min(times_s)) if times_s else 0.0,
             reasons=list(self._reasons(entry, ask, view, nodes)),
-            nodes=[NodeCount(what=what, count=count) for what, count in nodes.most_common()],
+            nodes=[NodeCount(what=state, count=count) for state, count in nodes.most_common()],
         )
 
     def _reasons(
@@ -164,10 +164,10 @@ class _Reading:
         """Count all nodes by what they are to an ask."""
         coordinator = self._coordinator
         free = coordinator.central.free.by_node(ask.label, ask.resources)
-        return Counter(_what(ask, node.view, node_id in free) for node_id, node in coordinator.nodes.items())
+        return Counter(_state(ask, node.view, node_id in free) for node_id, node in coordinator.nodes.items())
 
 
-def _what(ask: Ask, node: NodeView, free: bool) -> str:
+def _state(ask: Ask, node: NodeView, free: bool) -> str:
     """Return what a node is to an ask; the same checks as `Ask.tier` makes, in their order."""
     if not node.usable:
         return "unusable"
@@ -198,7 +198,7 @@ _WHAT: Final = {
 
 
 def _counted(nodes: Counter[str]) -> str:
-    return ", ".join(f"{count} {_WHAT[what]}" for what, count in nodes.most_common() if what in _WHAT)
+    return ", ".join(f"{count} {_WHAT[state]}" for state, count in nodes.most_common() if state in _WHAT)
 
 
 def _nodes(count: int) -> str:
@@ -229,20 +229,20 @@ def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
     return f"the ResourceManager's scheduler has not allocated them yet (queue {queue.name})"
 
 
-def _held(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
+def _starts(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
     """Yield the allocated containers that are queued at nodes, by node; why: of the one that waits longest there."""
     for node_id, node in coordinator.nodes.items():
         containers = node.report.containers if node.report is not None else ()
-        waiting = [one for one in containers if one.app_id == app_id and one.state is ContainerState.WAITING]
+        waiting = [c for c in containers if c.app_id == app_id and c.state is ContainerState.WAITING]
         if not waiting:
             continue
-        longest = max(waiting, key=lambda one: one.since_s)
+        longest = max(waiting, key=lambda c: c.since_s)
         yield HeldStarts(
             node_id=node_id,
             count=len(waiting),
             why=longest.why.partition(_LIMIT)[0],
             longest_s=longest.since_s,
-            starts_in_s=min((one.starts_in_s for one in waiting if one.starts_in_s is not None), default=None),
+            starts_in_s=min((c.starts_in_s for c in waiting if c.starts_in_s is not None), default=None),
         )
 
 
@@ -250,12 +250,12 @@ def _count(entry: AskEntry) -> int:
     return entry.g_share + entry.q_wanted + len(entry.pending)
 
 
-def _story(asks: list[OutstandingAsk], held: list[HeldStarts]) -> list[str]:
+def _story(asks: list[OutstandingAsk], starts: list[HeldStarts]) -> list[str]:
     """Return the reasons in sentences, each once, the most containers first."""
     counts: Counter[str] = Counter()
     for ask in asks:
         for reason in ask.reasons:
             counts[reason.text] += reason.count
-    for one in held:
-        counts[f"queued at a node: {one.why}" if one.why else "queued at a node"] += one.count
+    for start in starts:
+        counts[f"queued at a node: {start.why}" if start.why else "queued at a node"] += start.count
     return [f"{count} container{'' if count == 1 else 's'}: {text}." for text, count in counts.most_common(10)]

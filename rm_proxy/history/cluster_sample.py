@@ -110,7 +110,7 @@ class Sample:
         return {name: getattr(self, name) for name in NAMES}
 
 
-NAMES: Final = tuple(one.name for one in fields(Sample))
+NAMES: Final = tuple(column.name for column in fields(Sample))
 
 
 @dataclass(slots=True)

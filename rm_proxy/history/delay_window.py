@@ -31,12 +31,12 @@ class DelayWindow:
 
         waiting: containers that still wait; their waits so far count.
         """
-        found = {}
+        by_name = {}
         for kind, still in ((Kind.QUEUEABLE, waiting.q), (Kind.GUARANTEED, waiting.g)):
             known = self._deliveries[kind]
             while known and known[0][0] < now_s - WINDOW_S:
                 known.popleft()
             figures = delays((delay_s for _, delay_s in known), still)
             for name, value in (("p50", figures.p50_s), ("p95", figures.p95_s)):
-                found[f"delay_{kind.value.lower()}_{name}_s"] = math.nan if value is None else value
-        return found
+                by_name[f"delay_{kind.value.lower()}_{name}_s"] = math.nan if value is None else value
+        return by_name

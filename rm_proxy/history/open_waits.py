@@ -15,11 +15,11 @@ def open_waits(coordinator: Coordinator, now_s: float, app_id: str | None = None
         for entry in attempt.entries:
             g += [(now_s - reason.asked_s, reason.count) for reason in entry.g_reasons]
             q += [(now_s - reason.asked_s, reason.count) for reason in entry.q_reasons]
-            q += [(now_s - asked.reason.asked_s, 1) for asked in entry.pending.values()]
+            q += [(now_s - placement.reason.asked_s, 1) for placement in entry.pending.values()]
     at_nodes = [
-        (one.since_s + max(0.0, now_s - node.reported_s), 1)
+        (c.since_s + max(0.0, now_s - node.reported_s), 1)
         for node in coordinator.nodes.values()
-        for one in (node.report.containers if node.report is not None else ())
-        if one.state is ContainerState.WAITING and app_id in (None, one.app_id)
+        for c in (node.report.containers if node.report is not None else ())
+        if c.state is ContainerState.WAITING and app_id in (None, c.app_id)
     ]
     return OpenWaits(tuple(g), tuple(q), tuple(at_nodes))

@@ -47,19 +47,19 @@ class QueueSample:
         return {name: getattr(self, name) for name in NAMES}
 
 
-NAMES: Final = tuple(one.name for one in fields(QueueSample))
+NAMES: Final = tuple(column.name for column in fields(QueueSample))
 
 
-def held_by_app(nodes: Iterable[Node], held: dict[str, int]) -> None:
-    """Count the containers that wait at nodes into `held`, by application."""
+def held_by_app(nodes: Iterable[Node], counts: dict[str, int]) -> None:
+    """Count the containers that wait at nodes into `counts`, by application."""
     for node in nodes:
         for container in node.report.containers if node.report is not None else ():
             if container.state is ContainerState.WAITING:
-                held[container.app_id] = held.get(container.app_id, 0) + 1
+                counts[container.app_id] = counts.get(container.app_id, 0) + 1
 
 
-def sample_queues(coordinator: Coordinator, held: dict[str, int]) -> dict[str, QueueSample]:
-    """Return all queues by path, each with the sums of all below it. held: containers that wait at nodes, by app."""
+def sample_queues(coordinator: Coordinator, counts: dict[str, int]) -> dict[str, QueueSample]:
+    """Return all queues by path, each with the sums of all below it. counts: containers that wait at nodes, by app."""
     samples = {path: QueueSample() for path in coordinator.queues}
     for path, sample in samples.items():
         view = coordinator.inventory.queue(path)
@@ -78,7 +78,7 @@ def sample_queues(coordinator: Coordinator, held: dict[str, int]) -> dict[str, Q
             if known is not None:
                 known.wanted_g += wanted_g
                 known.wanted_q += wanted_q
-                known.held += held.get(attempt.app_id, 0)
+                known.held += counts.get(attempt.app_id, 0)
                 known.apps += 1
     return samples
 

@@ -52,24 +52,24 @@ class AppFilter:
 
     def conditions(self, live: Collection[str]) -> list[ColumnElement[bool]]:
         """Return what a query has to say; live: ids of applications that live now, which are left out."""
-        wanted: list[ColumnElement[bool]] = [Application.id.notin_(live)] if live else []
+        conditions: list[ColumnElement[bool]] = [Application.id.notin_(live)] if live else []
         if self.state == "finished":
-            wanted.append(Application.finished_s.is_not(None))
+            conditions.append(Application.finished_s.is_not(None))
         elif self.state == "unknown":
-            wanted.append(Application.finished_s.is_(None))
+            conditions.append(Application.finished_s.is_(None))
         if self.queue:
             below = Application.queue.startswith(f"{self.queue}.", autoescape=True)
-            wanted.append(or_(Application.queue == self.queue, below))
+            conditions.append(or_(Application.queue == self.queue, below))
         if self.user:
-            wanted.append(Application.user == self.user)
+            conditions.append(Application.user == self.user)
         if self.type:
-            wanted.append(func.upper(Application.type) == self.type)
+            conditions.append(func.upper(Application.type) == self.type)
         if self.text:
             parts = (Application.name, Application.id)
-            wanted.append(or_(*(column.icontains(self.text, autoescape=True) for column in parts)))
+            conditions.append(or_(*(column.icontains(self.text, autoescape=True) for column in parts)))
         if self.since_s > 0:
-            wanted.append(func.coalesce(Application.finished_s, Application.submitted_s) >= self.since_s)
-        return wanted
+            conditions.append(func.coalesce(Application.finished_s, Application.submitted_s) >= self.since_s)
+        return conditions
 
 
 class StoredApplications:
@@ -79,10 +79,10 @@ class StoredApplications:
         self._store = store
 
     def matching(
-        self, wanted: AppFilter, sort: SortKey, *, descending: bool, live: Collection[str], limit: int, offset: int = 0
+        self, scope: AppFilter, sort: SortKey, *, descending: bool, live: Collection[str], limit: int, offset: int = 0
     ) -> list[ApplicationRecord]:
         """Return applications that do not live now; those without a value to sort by come last."""
-        query = select(Application).where(*wanted.conditions(live))
+        query = select(Application).where(*scope.conditions(live))
         query = _ordered(query, sort, descending).limit(limit).offset(offset)
         try:
             with Session(self._store.engine) as session:
@@ -105,14 +105,14 @@ class AppLedgers:
     def rows(self, apps: Sequence[ApplicationRecord | ApplicationInfo], now_s: float) -> dict[str, LedgerRow]:
         """Return the rows by id; applications of which nothing is stored are left out."""
         with self._lock:
-            found = {app.id: self._known[app.id] for app in apps if app.id in self._known}
-        more = self._ledger.of_applications([app.id for app in apps if app.id not in found])
+            rows = {app.id: self._known[app.id] for app in apps if app.id in self._known}
+        more = self._ledger.of_applications([app.id for app in apps if app.id not in rows])
         over = [app.id for app in apps if app.finished_s is not None and now_s - app.finished_s > _SETTLED_S]
         with self._lock:
-            self._known.update((app_id, more.get(app_id)) for app_id in over if app_id not in found)
+            self._known.update((app_id, more.get(app_id)) for app_id in over if app_id not in rows)
             while len(self._known) > MAX_REMEMBERED:
                 self._known.popitem(last=False)
-        return {app_id: row for app_id, row in {**found, **more}.items() if row is not None}
+        return {app_id: row for app_id, row in {**rows, **more}.items() if row is not None}
 
 
 def _ordered(query: Select[Any], sort: SortKey, descending: bool) -> Select[Any]:
@@ -129,4 +129,4 @@ def _ordered(query: Select[Any], sort: SortKey, descending: bool) -> Select[Any]
     key = columns.get(sort)  # id, and what only live ones have: waiting, held
     by = [] if key is None else [key.is_(None), key.desc() if descending else key]
     ids = (func.length(Application.id), Application.id)  # numbers beyond 9999 have more digits
-    return query.order_by(*by, *(one.desc() if descending else one for one in ids))
+    return query.order_by(*by, *(column.desc() if descending else column for column in ids))

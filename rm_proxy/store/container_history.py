@@ -130,7 +130,7 @@ class ContainerHistory:
 
 def fitting_bucket_s(whole_s: float) -> float:
     """Return the length of a span of which at most MAX_BUCKETS fill a time."""
-    return next((float(one) for one in _BUCKETS_S if whole_s / one <= MAX_BUCKETS), float(_BUCKETS_S[-1]))
+    return next((float(span_s) for span_s in _BUCKETS_S if whole_s / span_s <= MAX_BUCKETS), float(_BUCKETS_S[-1]))
 
 
 def _newest(session: Session, query: Any) -> Sequence[Any]:
@@ -139,7 +139,7 @@ def _newest(session: Session, query: Any) -> Sequence[Any]:
 
 def _bucket(from_s: float, points: Collection[tuple[float, str, float]], waiting: OpenWaits) -> WaitBucket:
     def of(name: str, still: Still) -> Delays:
-        return delays((waited_s for _, what, waited_s in points if what == name), still)
+        return delays((waited_s for _, delay, waited_s in points if delay == name), still)
 
     return WaitBucket(
         from_s=from_s,

@@ -28,7 +28,7 @@ def delays_of(session: Session, values: Select[float], waiting: Still = ()) -> D
     return Delays(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=max_s)
 
 
-def _ranked(session: Session, column: Subquery, waits: Still, upto: list[int], wanted: int) -> float | None:
+def _ranked(session: Session, column: Subquery, waits: Still, upto: list[int], place: int) -> float | None:
     """Return the value of a rank among the column and the waits; upto: how many waits there are up to each."""
 
     def last_rank(at: int) -> int:
@@ -36,9 +36,9 @@ def _ranked(session: Session, column: Subquery, waits: Still, upto: list[int], w
         less = select(func.count()).select_from(column).where(column.c.value < waits[at][0])
         return (session.scalar(less) or 0) + upto[at]
 
-    at = bisect_left(range(len(waits)), wanted, key=last_rank)
-    if at < len(waits) and wanted > last_rank(at) - waits[at][1]:
+    at = bisect_left(range(len(waits)), place, key=last_rank)
+    if at < len(waits) and place > last_rank(at) - waits[at][1]:
         return waits[at][0]
     before = upto[at - 1] if at else 0
     ordered = select(column.c.value).order_by(column.c.value)
-    return session.scalar(ordered.limit(1).offset(wanted - 1 - before))
+    return session.scalar(ordered.limit(1).offset(place - 1 - before))

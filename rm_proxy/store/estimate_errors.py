@@ -92,11 +92,11 @@ def _errors(since_s: float, bucket_s: float | None, app_id: str | None, truncate
 
 def _grouped(errors: Select[Any]) -> Select[Any]:
     """Return one row for each span, the newest first."""
-    one = errors.subquery()
+    subquery = errors.subquery()
     ranked = select(
-        one,
-        func.row_number().over(partition_by=one.c.span, order_by=one.c.error).label("place"),
-        func.count().over(partition_by=one.c.span).label("count"),
+        subquery,
+        func.row_number().over(partition_by=subquery.c.span, order_by=subquery.c.error).label("place"),
+        func.count().over(partition_by=subquery.c.span).label("count"),
     ).subquery()
 
     def at(percent: int) -> ColumnElement[Any]:

@@ -26,7 +26,7 @@ L = TypeVar("L", bound=Sized, contravariant=True)
 class Learner(Protocol[L]):
     """A part that learns."""
 
-    def restore(self, kept: L) -> None:
+    def restore(self, records: L) -> None:
         """Apply what was stored."""
 
     def changed(self, limit: int, now_s: float) -> Iterable[Row]:
@@ -36,13 +36,13 @@ class Learner(Protocol[L]):
 class LearnedState(Generic[K]):
     """Connects a part that learns with the store; called in the event loop, never waits.
 
-    what: for the log; ready: whether the store has its tables; read: reads what was kept, in `thread`; keep: takes a
+    name: for the log; ready: whether the store has its tables; read: reads what was kept, in `thread`; keep: takes a
     row for the store.
     """
 
     def __init__(
         self,
-        what: str,
+        name: str,
         learner: Learner[K],
         thread: Executor,
         *,
@@ -50,7 +50,7 @@ class LearnedState(Generic[K]):
         read: Callable[[], K],
         keep: Callable[[Row], None],
     ) -> None:
-        self._what, self._learner, self._thread = what, learner, thread
+        self._name, self._learner, self._thread = name, learner, thread
         self._ready, self._read, self._keep = ready, read, keep
         self._reading: Future[K] | None = None
         self._loaded = self._failed = False
@@ -77,16 +77,16 @@ class LearnedState(Generic[K]):
 
     def _take_in(self, reading: Future[K], now_s: float) -> None:
         try:
-            kept = reading.result()
+            records = reading.result()
         except StoreUnavailableError as error:
             self._next_s = now_s + RETRY_S
             if not self._failed:
                 self._failed = True
-                log.warning(f"{self._what} cannot be read; the proxy works without them until they can", why=str(error))
+                log.warning(f"{self._name} cannot be read; the proxy works without them until they can", why=str(error))
             return
-        self._learner.restore(kept)
+        self._learner.restore(records)
         self._loaded, self._next_s = True, now_s + WRITE_EVERY_S
-        log.info(f"{self._what} were read", count=len(kept))
+        log.info(f"{self._name} were read", count=len(records))
 
     def _write(self, limit: int, now_s: float) -> None:
         for row in self._learner.changed(limit, now_s):

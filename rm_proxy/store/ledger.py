@@ -70,7 +70,7 @@ class Ledger:
         after: only rows behind the one of this key.
         """
         rows = self._run(self._statement(scope, after).limit(limit).offset(offset))
-        return [_row(one, scope.by) for one in rows]
+        return [_row(record, scope.by) for record in rows]
 
     def of_application(self, app_id: str) -> LedgerRow | None:
         """Return the row of one application; None when nothing is known of it."""
@@ -79,7 +79,7 @@ class Ledger:
     def of_applications(self, app_ids: Collection[str]) -> dict[str, LedgerRow]:
         """Return the rows of applications by id; those of which nothing is known are left out."""
         rows = self._run(self._statement(Scope("app"), None, app_ids)) if app_ids else []
-        return {row.key: row for row in (_row(one, "app") for one in rows)}
+        return {row.key: row for row in (_row(record, "app") for record in rows)}
 
     def pages(self, scope: Scope, size: int = 500) -> Iterator[list[LedgerRow]]:
         """Yield all rows, `size` at a time; the first page, which may be empty, is there at once."""

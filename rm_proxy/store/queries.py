@@ -78,25 +78,25 @@ class History:
         self.app_ledgers = AppLedgers(self.ledger)
 
     def decisions(
-        self, wanted: Wanted = NOT_FILTERED, *, kind: str | None = None, limit: int, offset: int = 0
+        self, criteria: Wanted = NOT_FILTERED, *, kind: str | None = None, limit: int, offset: int = 0
     ) -> Page[Decision]:
         """Return delivered containers, the newest first."""
         query = select(Grant).order_by(Grant.granted_s.desc(), Grant.container_id.desc())
-        query = query.where(*wanted.conditions(Grant, Grant.granted_s))
+        query = query.where(*criteria.conditions(Grant, Grant.granted_s))
         if kind is not None:
             query = query.where(Grant.kind == kind)
         with self._session() as session:
             items = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
         return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
-    def choices(self, wanted: Wanted = NOT_FILTERED, *, limit: int, offset: int = 0) -> Page[ChoiceInfo]:
+    def choices(self, criteria: Wanted = NOT_FILTERED, *, limit: int, offset: int = 0) -> Page[ChoiceInfo]:
         """Return decisions beside those of delivered containers, the newest first."""
         query = select(Choice).order_by(Choice.at_s.desc(), Choice.id.desc())
-        query = query.where(*wanted.conditions(Choice, Choice.at_s))
-        if wanted.slot is not None:
-            query = query.where(Choice.slot == wanted.slot)
-        if wanted.alternative is not None:
-            query = query.where(Choice.alternative == wanted.alternative)
+        query = query.where(*criteria.conditions(Choice, Choice.at_s))
+        if criteria.slot is not None:
+            query = query.where(Choice.slot == criteria.slot)
+        if criteria.alternative is not None:
+            query = query.where(Choice.alternative == criteria.alternative)
         with self._session() as session:
             items = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
         return Page(items=items[:limit], offset=offset, more=len(items) > limit)
@@ -247,7 +247,7 @@ def _routes(session: Session, app_id: str) -> list[Counted]:
     counts = _counted(session, query.limit(_REASONS))
     kinds = select(Grant.kind, func.count()).where(Grant.app_id == app_id).group_by(Grant.kind).order_by(Grant.kind)
     for kind, count in session.execute(kinds):
-        rest = count - sum(one.count for one in counts if one.what == kind)
+        rest = count - sum(route.count for route in counts if route.what == kind)
         if rest:
             counts.append(Counted(what=kind, why="other reasons", count=rest))
     return counts
@@ -269,7 +269,7 @@ def _events_of(app_id: str) -> Select[str, str, int]:
 
 
 def _counted(session: Session, query: Select[str, str, int]) -> list[Counted]:
-    return [Counted(what=what, why=why, count=count) for what, why, count in session.execute(query)]
+    return [Counted(what=name, why=why, count=count) for name, why, count in session.execute(query)]
 
 
 def _decision(row: Grant) -> Decision:

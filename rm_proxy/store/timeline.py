@@ -37,13 +37,13 @@ def spans(store: Store, node_id: str, since_s: float) -> tuple[list[ContainerSpa
             ]
     except SQLAlchemyError as error:
         raise store.unavailable(error) from error
-    found: dict[str, ContainerSpan] = {}
+    by_id: dict[str, ContainerSpan] = {}
     for event, app_id, kind in reversed(rows[:MAX_EVENTS]):
-        span = found.setdefault(
+        span = by_id.setdefault(
             event.container_id, ContainerSpan(container_id=event.container_id, app_id=app_id, kind=kind)
         )
         _tell(span, event)
-    return list(found.values()), len(rows) > MAX_EVENTS
+    return list(by_id.values()), len(rows) > MAX_EVENTS
 
 
 def _tell(span: ContainerSpan, event: Any) -> None:

@@ -148,10 +148,10 @@ class Writer:
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_s + 1.0)
-        left = self._queue.unfinished_tasks
-        if left:
-            self._metrics.store_dropped.labels("closed").inc(left)
-            log.warning("rows were not written to the store before the end", rows=left, outage=self.outage)
+        rows = self._queue.unfinished_tasks
+        if rows:
+            self._metrics.store_dropped.labels("closed").inc(rows)
+            log.warning("rows were not written to the store before the end", rows=rows, outage=self.outage)
 
     def _put(self, row: Row) -> None:
         try:

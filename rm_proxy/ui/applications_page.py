@@ -30,7 +30,7 @@ SinceS = Annotated[float, Query(ge=0)]
 def applications_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
-    lists = Snapshots(lambda wanted: _list(parts, wanted), 3.0, share=STORE_SHARE)
+    lists = Snapshots(lambda key: _list(parts, key), 3.0, share=STORE_SHARE)
     details = Snapshots(lambda app_id: _detail(parts, app_id), 3.0, share=STORE_SHARE)
 
     @router.get("/applications")
@@ -66,9 +66,9 @@ def applications_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _list(parts: ApiParts, asked: tuple[Any, ...]) -> bytes:
-    state, queue, user, type, text, last_s = asked
-    wanted = AppFilter(
+async def _list(parts: ApiParts, key: tuple[Any, ...]) -> bytes:
+    state, queue, user, type, text, last_s = key
+    criteria = AppFilter(
         state=None if state == "all" else state,
         queue=full_queue(queue, parts.live.queue_names()) if queue else "",
         user=user,
@@ -76,8 +76,8 @@ async def _list(parts: ApiParts, asked: tuple[Any, ...]) -> bytes:
         text=text,
         since_s=time.time() - last_s if last_s else 0.0,
     )
-    chosen = Listing(wanted, "-submitted", ledger=True, limit=SHOWN)
-    page = await list_applications(parts.live, parts.history, chosen, time.time())
+    listing = Listing(criteria, "-submitted", ledger=True, limit=SHOWN)
+    page = await list_applications(parts.live, parts.history, listing, time.time())
     return page.model_dump_json().encode()
 
 
@@ -116,5 +116,5 @@ async def _detail(parts: ApiParts, app_id: str) -> dict[str, Any]:
         "story": story.model_dump(mode="json", exclude={"live", "application"}),
         "containers": [span.model_dump(mode="json") for span in spans.items],
         "more": spans.more,
-        "losses": [one.model_dump(mode="json") for one in losses.items],
+        "losses": [loss.model_dump(mode="json") for loss in losses.items],
     }

@@ -47,7 +47,10 @@ def _facts(parts: ApiParts) -> dict[str, Any]:
     return {
         "health": parts.health().model_dump(),
         "bypass": parts.bypass().model_dump(),
-        "sidecars": [{"version": one, "settings": other, "nodes": n} for (one, other), n in pairs.most_common(_MOST)],
+        "sidecars": [
+            {"version": version, "settings": settings, "nodes": n}
+            for (version, settings), n in pairs.most_common(_MOST)
+        ],
         "unusable": unusable,
         "limits": [
             {"text": text, "nodes": len(nodes), "example": nodes[0]}

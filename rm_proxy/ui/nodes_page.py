@@ -26,7 +26,7 @@ def nodes_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
     rows = Snapshot(lambda: node_rows(parts.live), NODES_S)
-    one = Snapshots(lambda key: _node(parts, *key), NODE_S, share=STORE_SHARE)
+    details = Snapshots(lambda key: _node(parts, *key), NODE_S, share=STORE_SHARE)
 
     @router.get("/nodes")
     async def nodes(request: Request) -> Response:
@@ -53,7 +53,7 @@ def nodes_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     @router.get("/data/node/{node_id}")
     async def data_node(request: Request, node_id: NodeId, last_s: Span = 1800) -> Response:
         fits = next(span_s for span_s in SPANS_S if span_s >= last_s)
-        return await one.of((node_id, fits)).response(request)
+        return await details.of((node_id, fits)).response(request)
 
     return router
 

@@ -36,6 +36,6 @@ async def _state(parts: ApiParts) -> dict[str, Any]:
     info = parts.live.policies().model_dump(mode="json", exclude={"available"})
     return {
         "policies": info,
-        "compare": [one.model_dump(mode="json") for one in parts.live.comparisons()],
-        "changes": [one.model_dump(mode="json") for one in changes.items],
+        "compare": [comparison.model_dump(mode="json") for comparison in parts.live.comparisons()],
+        "changes": [change.model_dump(mode="json") for change in changes.items],
     }

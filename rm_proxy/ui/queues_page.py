@@ -44,15 +44,15 @@ def _queue(parts: ApiParts, name: str, last_s: float) -> dict[str, Any]:
     """Return a queue's node of the tree, users and history; `queue` is null where there is no such queue."""
     path = full_queue(name, parts.live.queue_names())
     items = parts.live.queue_tree().items
-    known = next((one for one in items if one.name == path), None)
+    known = next((item for item in items if item.name == path), None)
     detail = parts.live.queue(path)
     if known is None or detail is None:
         return {"queue": None}
     columns = parts.queue_history.last(path, last_s, time.time())
-    below = [one for one in items if one.name.rpartition(".")[0] == path]
+    below = [child for child in items if child.name.rpartition(".")[0] == path]
     return {
         "queue": known.model_dump(mode="json"),
         "detail": detail.model_dump(mode="json"),
-        "below": [one.model_dump(mode="json") for one in below],
+        "below": [child.model_dump(mode="json") for child in below],
         "history": {"t": columns.t, "step_s": columns.step_s, **columns.values},
     }

@@ -42,11 +42,11 @@ def delays(over: Iterable[float], waiting: Still = ()) -> Delays:
     return Delays(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=ordered[-1][0])
 
 
-def _at(ordered: Still, wanted: int) -> float:
+def _at(ordered: Still, place: int) -> float:
     """Return the value of a rank."""
     passed = 0
     for value, times in ordered:
         passed += times
-        if passed >= wanted:
+        if passed >= place:
             return value
-    raise IndexError(wanted)
+    raise IndexError(place)

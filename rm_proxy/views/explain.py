@@ -65,7 +65,7 @@ def tell(known: Explanation) -> list[str]:
         story += _decision(known.decision)
     happened = [(event.at_s, _event(event)) for event in known.events]
     happened += [(choice.at_s, _choice(choice)) for choice in known.choices]
-    story += [text for _, text in sorted(happened, key=lambda one: one[0])]
+    story += [text for _, text in sorted(happened, key=lambda item: item[0])]
     if known.live:
         live = known.live.container
         why = f": {live.why}" if live.why else ""
@@ -86,8 +86,8 @@ def tell(known: Explanation) -> list[str]:
 def _completion(end: CompletionInfo) -> str:
     was = end.original_exit_status
     translated = f" (the ResourceManager gave {was})" if was is not None and was != end.exit_status else ""
-    said = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
-    return f"Its application master received exit status {end.exit_status}{translated}{said}"
+    details = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
+    return f"Its application master received exit status {end.exit_status}{translated}{details}"
 
 
 def _decision(decision: Decision) -> list[str]:
@@ -127,8 +127,8 @@ def _choice(choice: ChoiceInfo) -> str:
     where = f" at {choice.node_id}" if choice.node_id else ""
     scores = f"; candidates ({choice.unit}): {_candidates(choice.scores)}" if choice.scores else ""
     if choice.alternative:
-        other = "the same" if choice.other == choice.chosen else choice.other
-        return f"In shadow, {choice.alternative} ({policy}){where} would have decided {other}: {choice.reason}{scores}."
+        pick = "the same" if choice.other == choice.chosen else choice.other
+        return f"In shadow, {choice.alternative} ({policy}){where} would have decided {pick}: {choice.reason}{scores}."
     return f"Decided ({policy}){where}: {choice.chosen}: {choice.reason}{scores}."
 
 
@@ -136,20 +136,20 @@ def tell_application(known: AppStory) -> list[str]:
     """Return sentences on an application: the kinds of its containers and why, their waits, losses and savings."""
     story = _now(known.live) if known.live else []
     for kind, name in _KINDS.items():
-        routes = [one for one in known.routes if one.what == kind]
+        routes = [route for route in known.routes if route.what == kind]
         if routes:
-            total = sum(one.count for one in routes)
+            total = sum(route.count for route in routes)
             were = "was" if total == 1 else "were"
             story.append(f"{_count(total, 'container')} {were} requested as {name}:")
-            story += [f"  {one.count}: {one.why}" for one in routes]
+            story += [f"  {route.count}: {route.why}" for route in routes]
     for kind, delay in (("G", known.allocation_g), ("Q", known.allocation_q)):
         story += _delay(f"{_KINDS[kind]} ones were allocated after", delay)
     story += _delay("queueable ones were queued at their nodes for", known.queueing)
     if known.retried:
         replaced = "replaced others that were lost, killed or removed from a queue"
         story.append(f"{_count(known.retried, 'container')} {replaced}.")
-    story += [_happened(one) for one in known.events if one.what in _LOSSES]
-    story += [f"Decided ({one.what}): {one.why}: {_times(one.count)}." for one in known.choices]
+    story += [_happened(event) for event in known.events if event.what in _LOSSES]
+    story += [f"Decided ({choice.what}): {choice.why}: {_times(choice.count)}." for choice in known.choices]
     return story + (_costs(known.ledger) if known.ledger else [])
 
 
@@ -159,19 +159,19 @@ def _now(live: ApplicationInfo) -> list[str]:
     return [f"It runs in {live.mode} mode{why}. {pending}; allocated: {live.live_g} and {live.live_q}."]
 
 
-def _delay(what: str, delays: Delays) -> list[str]:
+def _delay(subject: str, delays: Delays) -> list[str]:
     if delays.p50_s is None or delays.p95_s is None or delays.max_s is None:
         return []
-    text = f"The {what} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most"
+    text = f"The {subject} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most"
     still = (
         f", with {_count(delays.waiting, 'container')} that still wait, by the waits so far" if delays.waiting else ""
     )
     return [f"{text}{still}."]
 
 
-def _happened(one: Counted) -> str:
-    why = f", cause {one.why}" if one.why else ""
-    return f"At the nodes {_LOSSES[one.what]}{why}: {_times(one.count)}."
+def _happened(event: Counted) -> str:
+    why = f", cause {event.why}" if event.why else ""
+    return f"At the nodes {_LOSSES[event.what]}{why}: {_times(event.count)}."
 
 
 def _costs(row: LedgerRow) -> list[str]:
