@@ -102,7 +102,7 @@ class ProxyMetrics:
         self.queueing_s = self._histogram(
             "queueing_seconds", "Time that started queueable containers waited at their nodes.", _QUEUE_S
         )
-        self.wanted = self._gauge(
+        self.pending = self._gauge(
             "wanted_containers", "Pending containers: requested and not allocated yet, by kind.", "kind"
         )
         self.waiting = self._gauge("waiting_applications", "Applications with queueable containers without a node.")

@@ -122,7 +122,7 @@ def _work_s(event: ContainerEvent) -> float:
     return event.attained_s if event.attained_s is not None else event.ran_s or 0.0
 
 
-def _keep(kept: OrderedDict[str, T], key: str, value: T) -> None:
-    kept[key] = value
-    while len(kept) > MAX_ENDS:
-        kept.popitem(last=False)
+def _keep(ends: OrderedDict[str, T], key: str, value: T) -> None:
+    ends[key] = value
+    while len(ends) > MAX_ENDS:
+        ends.popitem(last=False)

@@ -112,13 +112,13 @@ class Durations:
         self.mean_s += delta / self.count
         self.m2 += delta * (seconds - self.mean_s)
 
-    def merge(self, other: Durations) -> None:
+    def merge(self, durations: Durations) -> None:
         """Handle all of another's."""
-        count = self.count + other.count
+        count = self.count + durations.count
         if count:
-            delta = other.mean_s - self.mean_s
-            self.m2 += other.m2 + delta * delta * self.count * other.count / count
-            self.mean_s += delta * other.count / count
+            delta = durations.mean_s - self.mean_s
+            self.m2 += durations.m2 + delta * delta * self.count * durations.count / count
+            self.mean_s += delta * durations.count / count
             self.count = count
 
     @property
@@ -350,15 +350,15 @@ class Estimator:
         """Handle what was kept, the latest first, beside what was observed since the start."""
         self._known.clear()
         for record in records:
-            kept = Durations(record.count, record.mean_s, record.m2)
+            durations = Durations(record.count, record.mean_s, record.m2)
             if record.count < 1 or not (MIN_S <= record.mean_s < math.inf and 0 <= record.m2 < math.inf):
                 continue
             name = record.app_type, record.app_name, record.priority
             known = self._names.get(name)
             if known is not None:
-                known.merge(kept)
+                known.merge(durations)
             elif len(self._names) < MAX_KEYS:
-                self._names[name] = kept
+                self._names[name] = durations
                 self._names.move_to_end(name, last=False)
 
     def _stage(self, app: AppView, priority: int) -> Stage:

@@ -396,5 +396,5 @@ def _response_id(body: bytes) -> int:
         raise _no_message("allocate request", error) from error
 
 
-def _no_message(what: str, error: Exception) -> RemoteProtocolError:
-    return RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})")
+def _no_message(name: str, error: Exception) -> RemoteProtocolError:
+    return RemoteProtocolError(f"the {name} is no protobuf message of its kind ({error})")

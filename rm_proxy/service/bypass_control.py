@@ -78,13 +78,13 @@ class BypassControl:
 
     def turned(self, turned: Turned) -> None:
         """Log and record that an application, or all of them, entered bypass or left it."""
-        who = {"application": turned.app_id} if turned.app_id else {"applications": "all"}
+        scope = {"application": turned.app_id} if turned.app_id else {"applications": "all"}
         if turned.phase is Phase.BYPASS:
-            log.error("bypass: nothing new becomes queueable", why=turned.why, **who)
+            log.error("bypass: nothing new becomes queueable", why=turned.why, **scope)
         elif turned.phase is Phase.TRIAL:
-            log.warning("bypass is given up on trial", why=turned.why, **who)
+            log.warning("bypass is given up on trial", why=turned.why, **scope)
         else:
-            log.info("bypass is over", why=turned.why, **who)
+            log.info("bypass is over", why=turned.why, **scope)
         self._record("budget", f"{PATH}.{turned.app_id}" if turned.app_id else PATH, "", turned.phase, turned.why)
 
     def round(self) -> None:
@@ -123,29 +123,29 @@ class BypassControl:
         apps = dict(list(budget.apps.items())[:_MANY])
         return BypassInfo(order=budget.order, phase=budget.phase.value, why=budget.why, applications=apps)
 
-    def order(self, order: Order, who: str) -> BypassInfo:
+    def order(self, order: Order, author: str) -> BypassInfo:
         """Handle an admin's order, and store it."""
         self._ordered = True
         before = self._coordinator.modes.budget.order
-        self._record(who, f"{PATH}.order", before, order)
-        log.warning("bypass was ordered", order=order, before=before, who=who)
+        self._record(author, f"{PATH}.order", before, order)
+        log.warning("bypass was ordered", order=order, before=before, who=author)
         self._coordinator.modes.bypass(order, time.time())
         self._coordinator.wakeups.round(time.time(), changed=True)
         self.round()
         return self.info()
 
-    def _record(self, who: str, path: str, before: str, after: str, why: str = "") -> None:
+    def _record(self, author: str, path: str, before: str, after: str, why: str = "") -> None:
         number = f"{self._boot}-bypass-{next(self._numbers):06}"
-        how = "budget" if who == "budget" else "command"
-        self._writer.change(ChangeRecord(number, time.time(), who, how, True, path, before, after, why))
+        how = "budget" if author == "budget" else "command"
+        self._writer.change(ChangeRecord(number, time.time(), author, how, True, path, before, after, why))
 
     # Learner: the last order of an earlier run
 
-    def restore(self, kept: tuple[Order, ...]) -> None:
+    def restore(self, orders: tuple[Order, ...]) -> None:
         """Apply the last order before the restart, unless another one came meanwhile."""
-        if kept and not self._ordered and kept[0] != self._coordinator.modes.budget.order:
-            log.warning("bypass, ordered before the restart, is still in effect", order=kept[0])
-            self._coordinator.modes.bypass(kept[0], time.time())
+        if orders and not self._ordered and orders[0] != self._coordinator.modes.budget.order:
+            log.warning("bypass, ordered before the restart, is still in effect", order=orders[0])
+            self._coordinator.modes.bypass(orders[0], time.time())
 
     def changed(self, limit: int, now_s: float) -> Iterable[Row]:
         """Return nothing: orders are written when they are given."""

@@ -33,7 +33,7 @@ class _Kind:
     count: int = 0
     place: int = 0
     """Place of the next decision in its group of `one_of`."""
-    chosen: int = 0
+    pick: int = 0
     """Place that is kept of this group."""
 
 
@@ -67,10 +67,10 @@ class Sampler:
     def _of_group(self, kind: _Kind) -> int:
         size = self._sampling.one_of
         if kind.place == 0:
-            kind.chosen = self._rng.randrange(size)
-        kept = kind.place == kind.chosen
+            kind.pick = self._rng.randrange(size)
+        hit = kind.place == kind.pick
         kind.place = (kind.place + 1) % size
-        return size if kept else 0
+        return size if hit else 0
 
 
 class Decisions:
@@ -91,9 +91,9 @@ class Decisions:
             return None
         self._number += 1
         name, scores = f"{self._name}-{self._number}", record.scores[:MAX_SCORES]
-        kept = replace(record, id=name, weight=record.weight * weight, scores=scores)
-        self._recent.append(kept)
-        return kept
+        sample = replace(record, id=name, weight=record.weight * weight, scores=scores)
+        self._recent.append(sample)
+        return sample
 
     def recent(self) -> list[DecisionRecord]:
         """Return the last ones that were kept, the newest first."""

@@ -39,5 +39,5 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float, re
     metrics.promotions_open.set(open_promotions)
     metrics.live.labels(Kind.QUEUEABLE.value).set(live_q)
     metrics.live.labels(Kind.GUARANTEED.value).set(live - live_q)
-    metrics.wanted.labels(Kind.GUARANTEED.value).set(wanted_g)
-    metrics.wanted.labels(Kind.QUEUEABLE.value).set(wanted_q)
+    metrics.pending.labels(Kind.GUARANTEED.value).set(wanted_g)
+    metrics.pending.labels(Kind.QUEUEABLE.value).set(wanted_q)

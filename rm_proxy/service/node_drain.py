@@ -22,7 +22,7 @@ class NodeDrain:
     def __init__(self, coordinator: Coordinator, credentials: Credentials | None) -> None:
         self._coordinator, self._credentials = coordinator, credentials
 
-    async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
+    async def drain(self, node_id: str, order: Draining, author: str) -> None:
         """Have a node hold nothing, or hold starts again. Raises ApiError when its sidecar cannot be reached."""
         node = self._coordinator.nodes.get(node_id)
         if node is None:
@@ -32,10 +32,10 @@ class NodeDrain:
         url = node.report.sidecar_url.rstrip("/")
         client = AsyncRestClient(timeout_s=_TIMEOUT_S, credentials=self._credentials)
         try:
-            await client.post(f"{url}/v1/drain", wanted)
+            await client.post(f"{url}/v1/drain", order)
         except QuicksilverError as error:
-            what = f"the sidecar of {node_id} did not get the order: {error}"
-            raise ApiError(502, "sidecar-unreachable", what) from error
+            problem = f"the sidecar of {node_id} did not get the order: {error}"
+            raise ApiError(502, "sidecar-unreachable", problem) from error
         finally:
             await client.close()
-        log.info("node drained" if wanted.on else "node takes starts again", node=node_id, who=who, why=wanted.reason)
+        log.info("node drained" if order.on else "node takes starts again", node=node_id, who=author, why=order.reason)

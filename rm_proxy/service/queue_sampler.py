@@ -24,8 +24,8 @@ class QueueSampler(PeriodicSampler):
 
     async def sample(self) -> None:
         """Take one sample."""
-        nodes, held = list(self._coordinator.nodes.values()), dict[str, int]()
+        nodes, counts = list(self._coordinator.nodes.values()), dict[str, int]()
         for first in range(0, len(nodes), _NODES_AT_A_TIME):
-            held_by_app(nodes[first : first + _NODES_AT_A_TIME], held)
+            held_by_app(nodes[first : first + _NODES_AT_A_TIME], counts)
             await asyncio.sleep(0)
-        self.history.add(time.time(), sample_queues(self._coordinator, held))
+        self.history.add(time.time(), sample_queues(self._coordinator, counts))

@@ -59,15 +59,15 @@ class ProxyReloader:
         """Open and close windows."""
         self._settings.tick(now_s)
 
-    async def reload(self, who: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
+    async def reload(self, author: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
         """Read the settings anew, at the sidecars too when `request` says so.
 
         Raises ReloadRefusedError; then no sidecar is asked.
         """
         request = request or ReloadRequest()
-        answer = await self._settings.reload(who, how, request.file, request.expect)
+        answer = await self._settings.reload(author, how, request.file, request.expect)
         if request.nodes:
-            answer.nodes = await self._nodes(who, how, request)
+            answer.nodes = await self._nodes(author, how, request)
         return answer
 
     async def check(self, file: str) -> ReloadAnswer:
@@ -92,25 +92,25 @@ class ProxyReloader:
 
     # Sidecars
 
-    async def _nodes(self, who: str, how: How, request: ReloadRequest) -> list[NodeReload]:
+    async def _nodes(self, author: str, how: How, request: ReloadRequest) -> list[NodeReload]:
         """Ask every node's sidecar; one that does not answer is in the answer and hinders no other."""
         reports = {node.id: node.report for node in self._coordinator.nodes.values()}
         urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
-        body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
+        body = ReloadRequest(who=author.partition("@")[0], command=request.command, file=request.file)
         client = AsyncRestClient(timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=MAX_ANSWER)
         calls = asyncio.Semaphore(_CALLS)
         try:
-            asked = (_ask_node(client, calls, node_id, url, body) for node_id, url in urls.items())
-            answers = list(await asyncio.gather(*asked))
+            coroutines = (_ask_node(client, calls, node_id, url, body) for node_id, url in urls.items())
+            answers = list(await asyncio.gather(*coroutines))
         finally:
             await client.close()
         silent = [node_id for node_id in sorted(reports) if node_id not in urls]
         answers += [NodeReload(node_id=n, ok=False, error="its sidecar has not reported yet") for n in silent]
-        return self._recorded(answers, who, how, time.time())
+        return self._recorded(answers, author, how, time.time())
 
-    def _recorded(self, answers: list[NodeReload], who: str, how: How, now_s: float) -> list[NodeReload]:
+    def _recorded(self, answers: list[NodeReload], author: str, how: How, now_s: float) -> list[NodeReload]:
         for answer in answers:
-            audit = Audit(now_s, who, how, "", answer.version)
+            audit = Audit(now_s, author, how, "", answer.version)
             self._record(audit, f"nodes.{answer.node_id}", "", answer.version, answer.error)
         return answers
 
