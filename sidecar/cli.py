@@ -37,11 +37,11 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     security, sections = Security(file.security()), configure_daemon(file, "quicksilver-sidecar")
     place = settings.place(conf, security.settings.scheme)
-    chosen = choose_resizer(settings, place, policies, conf)
+    choice = choose_resizer(settings, place, policies, conf)
 
     async def main() -> None:
         web = f"{conf.web_scheme}://{place.web_upstream}"
-        await Sidecar(settings, place, policies, web, chosen, file.path, security, sections).run()
+        await Sidecar(settings, place, policies, web, choice, file.path, security, sections).run()
 
     try:
         uvloop.run(main())

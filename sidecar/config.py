@@ -270,8 +270,8 @@ class SidecarSettings(SettingsModel):
         set_urls = [("rest_url", self.rest_url), ("proxy_url", self.proxy_url)]
         for name, url in (*set_urls, *(("proxy_urls", url) for url in self.proxy_urls)):
             if url is not None and not url.startswith(f"{scheme}://"):
-                what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
-                raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
+                message, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
+                raise SettingsError(message, place=f"sidecar.{name}", remedy=remedy)
 
     def _listening(self, conf: HadoopConf) -> tuple[Address, Address, Address | None]:
         """Return the NodeManager's address as others know it, and where the sidecar listens in its place."""
@@ -342,11 +342,11 @@ class Place:
         return f"{parent.strip('/')}/{self.known_as.host}-{self.known_as.port}"
 
 
-def _check_no_loop(name: str, ours: Address | None, theirs: Address) -> None:
+def _check_no_loop(name: str, listen: Address | None, upstream: Address) -> None:
     """Raise SettingsError when the sidecar would listen where the NodeManager does."""
-    if ours == theirs:
+    if listen == upstream:
         raise SettingsError(
-            f"the sidecar would relay to itself: {theirs} is also where it listens",
+            f"the sidecar would relay to itself: {upstream} is also where it listens",
             place=f"sidecar.{name}",
             remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
         )

@@ -40,9 +40,9 @@ class SidecarMetrics:
 
     def set_stalls(self, memory: float | None, cpu: float | None) -> None:
         """Set the gauges of stalls; None where the kernel does not report them."""
-        for what, ratio in (("memory", memory), ("cpu", cpu)):
+        for resource, ratio in (("memory", memory), ("cpu", cpu)):
             if ratio is not None:
-                self.stall_ratio.labels(what).set(ratio)
+                self.stall_ratio.labels(resource).set(ratio)
 
     def set_targets(self, targets: Targets | None) -> None:
         """Set the gauges of the proxy's targets for this node."""

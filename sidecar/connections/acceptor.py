@@ -88,13 +88,13 @@ class Acceptor:
 
         try:
             timeout_s = gates.settings.connect_timeout_s
-            wanted = await dial(
+            is_connected = await dial(
                 lambda: gates.connect(connection),
                 timeout_s=timeout_s,
                 refused=refused,
                 wanted=lambda: connection.early is not None and not _hung_up(sock),
             )
-            if wanted and connection.early is not None:
+            if is_connected and connection.early is not None:
                 self._refused = False
                 connection.early = None
                 await asyncio.get_running_loop().connect_accepted_socket(lambda: connection.client, sock)

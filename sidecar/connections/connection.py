@@ -40,7 +40,7 @@ class Connection:
         return self.gate.upstream_open and not self.upstream.is_closing
 
     @property
-    def kept(self) -> bool:
+    def is_orphan(self) -> bool:
         """Whether this is a session that outlived its client."""
         return not self.gate.client_open and self.usable
 

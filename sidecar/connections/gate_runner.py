@@ -83,7 +83,7 @@ class GateRunner:
 
     def ping(self) -> None:
         """Ping every session that outlived its client."""
-        for connection in self.sessions.kept():
+        for connection in self.sessions.orphans():
             self.queue.put_gate(connection, PingDue())
 
     def take_over_handshakes(self) -> None:
@@ -109,7 +109,7 @@ class GateRunner:
 
     def _is_needed(self, connection: Connection) -> bool:
         attempt_id = connection.gate.attempt_id
-        needed = self.node.state.needs_session(attempt_id) and not self.sessions.has_other_kept(connection)
+        needed = self.node.state.needs_session(attempt_id) and not self.sessions.has_other_orphan(connection)
         return bool(attempt_id) and needed
 
     def _end_session(self, connection: Connection) -> None:

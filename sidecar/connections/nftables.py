@@ -116,7 +116,7 @@ def run_nft(script: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RedirectError(f"nft did not run: {error}", place=place, remedy="set it to bind_host") from error
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        why = said[0] if said else f"exit code {done.returncode}"
+        lines = done.stderr.strip().splitlines()
+        why = lines[0] if lines else f"exit code {done.returncode}"
         remedy = "give it CAP_NET_ADMIN (or run it as root) on a kernel with nf_tables, or set it to bind_host"
         raise RedirectError(f"nft refused: {why}", place=place, remedy=remedy)

@@ -31,16 +31,16 @@ class Sessions:
         return list(self._of.get(attempt_id, ()))
 
     def best(self, attempt_id: str) -> Connection | None:
-        """Return a connection to call on: a kept one, else any; None without a session."""
+        """Return a connection to call on: an orphan, else any; None without a session."""
         connections = [connection for connection in self._of.get(attempt_id, ()) if connection.usable]
         return next(
-            (connection for connection in connections if connection.kept), connections[0] if connections else None
+            (connection for connection in connections if connection.is_orphan), connections[0] if connections else None
         )
 
-    def has_other_kept(self, connection: Connection) -> bool:
-        """Return whether another session of the attempt is kept already."""
-        return any(other is not connection and other.kept for other in self._of.get(connection.gate.attempt_id, ()))
+    def has_other_orphan(self, connection: Connection) -> bool:
+        """Return whether the attempt has another orphan already."""
+        return any(peer is not connection and peer.is_orphan for peer in self._of.get(connection.gate.attempt_id, ()))
 
-    def kept(self) -> list[Connection]:
+    def orphans(self) -> list[Connection]:
         """Return all sessions that outlived their clients."""
-        return [connection for connections in self._of.values() for connection in connections if connection.kept]
+        return [connection for connections in self._of.values() for connection in connections if connection.is_orphan]

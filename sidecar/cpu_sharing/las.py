@@ -65,7 +65,7 @@ class Las:
         if len(attained) < 2:
             return 0.0
         mean = fsum(attained) / len(attained)
-        return sqrt(fsum((one - mean) ** 2 for one in attained) / len(attained))
+        return sqrt(fsum((sample - mean) ** 2 for sample in attained) / len(attained))
 
     def shrunk(self) -> set[str]:
         """Return the containers that are shrunk or frozen."""

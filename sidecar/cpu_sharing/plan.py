@@ -54,21 +54,21 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
     """Yield a container's places in the order, and the total of cores that it may have by each."""
     rules, now_s = need.rules, need.now_s
     runs = share.granted.runs and not share.is_new
-    held = share.amount(share.granted)
+    cores = share.amount(share.granted)
     level, attained_s = share.rank
     rest = _IN_QUANTUM if rules.by_job else _REST
     if share.starving(rules, now_s):
         yield (_STARVING, 0.0, 0, share.idle_since_s, 0, share.id), share.vcores
     elif runs and now_s < share.protected_until_s:
-        yield (_PROTECTED, 0.0, 0, share.protected_until_s, 0, share.id), held
-        if held < share.vcores - EPS:
+        yield (_PROTECTED, 0.0, 0, share.protected_until_s, 0, share.id), cores
+        if cores < share.vcores - EPS:
             yield (_GROWING, 0.0, 0, share.protected_until_s, 0, share.id), share.vcores
     elif share.is_new and need.arriving:
         first = (rest, level, -1) if rules.by_job else (_NEW, 0.0, 0)
         yield (*first, share.ready_s, 0, share.id), share.vcores
     elif runs and not share.over(rules, now_s):
-        yield (_IN_QUANTUM, level, 0, attained_s, 0, share.id), held
-        if held < share.vcores - EPS:
+        yield (_IN_QUANTUM, level, 0, attained_s, 0, share.id), cores
+        if cores < share.vcores - EPS:
             yield (rest, level, 1, attained_s, 0, share.id), share.vcores
     else:
         yield (rest, level, 1, attained_s, 1 if runs else 0, share.id), share.vcores
@@ -77,11 +77,11 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
 class _Handout:
     """Hands out cores to one container after another."""
 
-    def __init__(self, need: Need, left: float, places: float, running: bool) -> None:
+    def __init__(self, need: Need, free_cores: float, places: float, running: bool) -> None:
         self._least, self._min = least_part(need.rules), need.rules.min_cores
-        self._left, self._places = left, places
+        self._free_cores, self._places = free_cores, places
         self._nothing_runs = not running
-        self.given: dict[str, float] = {}
+        self.parts: dict[str, float] = {}
         self.capped: set[str] = set()
 
     def offer(self, share: Share, up_to: float, *, starving: bool) -> None:
@@ -89,29 +89,29 @@ class _Handout:
 
         Cores that do not suffice for a starving one are reserved for it, else smaller ones might take them for ever.
         """
-        had = self.given.get(share.id, 0.0)
+        had = self.parts.get(share.id, 0.0)
         amount = self._amount(share, had, up_to - had)
         if amount is None:
             if starving:
-                self._left = 0.0
+                self._free_cores = 0.0
             return
-        if share.id not in self.given:
+        if share.id not in self.parts:
             if self._places < 1:
                 self.capped.add(share.id)
                 return
             self._places -= 1
-        self.given[share.id] = had + amount
-        self._left = max(0.0, self._left - amount)
+        self.parts[share.id] = had + amount
+        self._free_cores = max(0.0, self._free_cores - amount)
         self._nothing_runs &= amount <= EPS
 
-    def _amount(self, share: Share, had: float, wanted: float) -> float | None:
-        amount = min(wanted, self._left)
+    def _amount(self, share: Share, had: float, demand: float) -> float | None:
+        amount = min(demand, self._free_cores)
         if had + amount >= share.vcores - EPS:
-            return wanted
-        last_resort = self._nothing_runs and self._left >= self._min
+            return demand
+        last_resort = self._nothing_runs and self._free_cores >= self._min
         if share.whole:
-            return wanted if last_resort and had + wanted >= share.vcores - EPS else None
-        if amount >= self._least - EPS or (last_resort and self._left < self._least):
+            return demand if last_resort and had + demand >= share.vcores - EPS else None
+        if amount >= self._least - EPS or (last_resort and self._free_cores < self._least):
             return amount
         return None
 
@@ -125,15 +125,15 @@ def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) ->
     before running ones. Ties are broken by id. Where jobs count, the last three classes are one, and the level of the
     job comes first in it.
     """
-    held = [share for share in shares if share.id in pinned and share.applied.runs]
-    left = max(0.0, need.room - sum(share.amount(share.applied) for share in held))
-    places = inf if need.places is None else need.places - len(held)
-    handout = _Handout(need, left, places, any(share.amount(share.applied) > EPS for share in held))
+    holders = [share for share in shares if share.id in pinned and share.applied.runs]
+    free_cores = max(0.0, need.room - sum(share.amount(share.applied) for share in holders))
+    places = inf if need.places is None else need.places - len(holders)
+    handout = _Handout(need, free_cores, places, any(share.amount(share.applied) > EPS for share in holders))
     by_id = {share.id: share for share in shares if share.id not in pinned}
     for key, up_to in sorted(wish for share in by_id.values() for wish in _wishes(share, need)):
         handout.offer(by_id[key[-1]], up_to, starving=key[0] == _STARVING)
     result = Plan(capped=handout.capped)
-    for share_id, cores in handout.given.items():
+    for share_id, cores in handout.parts.items():
         full = cores >= by_id[share_id].vcores - EPS
         result.grants[share_id] = FULL if full else Grant(round(cores, 6), True)
     for share in by_id.values():

@@ -99,7 +99,7 @@ class _Starting:
     requests: dict[str, StartContainerRequestProto]
     undecided: set[str]
     unanswered: int = 0
-    held: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
     answers: list[StartContainersResponseProto] = field(default_factory=list)
     failure: Failure | None = None
     tries: Counter[str] = field(default_factory=Counter)
@@ -137,8 +137,8 @@ class Wire(Protocol):
 class Calls:
     """The unfinished calls of one client."""
 
-    def __init__(self, wire: Wire, held: Held, meta: ServicesMeta) -> None:
-        self._wire, self._held, self._meta = wire, held, meta
+    def __init__(self, wire: Wire, node: Held, meta: ServicesMeta) -> None:
+        self._wire, self._node, self._meta = wire, node, meta
         self._answers = ServerConnection()
         self._starts: list[_Starting] = []
         self._parked: list[_Parked] = []
@@ -164,16 +164,16 @@ class Calls:
     def take(self, call: Call) -> None:
         """Handle a call of the client."""
         attempt_id, starts = self._wire.attempt_id, call.method == "startContainers"
-        held = dict(self._held.held_by(attempt_id)) if attempt_id and not starts else {}
+        sizes = dict(self._node.held_by(attempt_id)) if attempt_id and not starts else {}
         try:
             if starts and attempt_id:
                 self._start(call)
-            elif call.method == "getContainerStatuses" and held:
-                self._statuses(call, held)
-            elif call.method == "stopContainers" and held:
-                self._stop(call, held)
-            elif call.method not in _PASS_FREELY and held:
-                self._other(call, held)
+            elif call.method == "getContainerStatuses" and sizes:
+                self._statuses(call, sizes)
+            elif call.method == "stopContainers" and sizes:
+                self._stop(call, sizes)
+            elif call.method not in _PASS_FREELY and sizes:
+                self._force(call, sizes)
             else:
                 self._wire.up(call.raw)
         except (DecodeError, EncodeError, ValueError):
@@ -195,7 +195,7 @@ class Calls:
         for pending in [p for p in self._starts if cid in p.undecided]:
             pending.undecided.discard(cid)
             if event.hold:
-                pending.held.append(cid)
+                pending.waiting.append(cid)
             else:
                 self._let_through(pending, cid)
             self._complete(pending)
@@ -219,7 +219,7 @@ class Calls:
             self._early.setdefault(cid, []).append(pending)
             self._wire.emit(StartEarly(cid))
             return
-        repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
+        repeated = bool(text) and outcome is Outcome.STARTED and self._node.was_answered(cid)
         if answer is not None and outcome is Outcome.LOST:
             outcome = Outcome.REFUSED  # its application master gets the NodeManager's own answer
         self._wire.emit(StartAnswered(cid, outcome, text))
@@ -260,7 +260,7 @@ class Calls:
             return
         self._starts.remove(pending)
         whole = merged(pending.answers)
-        whole.succeeded_requests.extend(container_proto(cid) for cid in pending.held)
+        whole.succeeded_requests.extend(container_proto(cid) for cid in pending.waiting)
         if not whole.services_meta_data:
             whole.services_meta_data.extend(services.data)
         self._wire.answer(call, self._answers.response(call, whole))
@@ -272,7 +272,7 @@ class Calls:
         elif isinstance(answer, Failure):
             pending.failure = answer
             text = f"{answer.exception_class}: {answer.text}"
-            self._wire.emit(*(HoldFailed(cid, text) for cid in pending.held))
+            self._wire.emit(*(HoldFailed(cid, text) for cid in pending.waiting))
         else:
             return
         self._complete(pending)
@@ -285,40 +285,40 @@ class Calls:
             self._services.data = tuple(message.services_meta_data)
         return message
 
-    def _statuses(self, call: Call, held: dict[str, Resources]) -> None:
-        wanted = GetContainerStatusesRequestProto.FromString(call.body)
-        ids = [container_id(proto) for proto in wanted.container_id]
-        ours = [waiting_status(cid, held[cid]) for cid in ids if cid in held]
-        if not ours:
+    def _statuses(self, call: Call, sizes: dict[str, Resources]) -> None:
+        request = GetContainerStatusesRequestProto.FromString(call.body)
+        ids = [container_id(proto) for proto in request.container_id]
+        statuses = [waiting_status(cid, sizes[cid]) for cid in ids if cid in sizes]
+        if not statuses:
             self._wire.up(call.raw)
             return
-        rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
+        rest = [proto for proto, cid in zip(request.container_id, ids, strict=True) if cid not in sizes]
         if not rest:
-            self._wire.answer(call, self._answers.response(call, GetContainerStatusesResponseProto(status=ours)))
+            self._wire.answer(call, self._answers.response(call, GetContainerStatusesResponseProto(status=statuses)))
             return
 
         def merge(answer: Response) -> None:
             whole = GetContainerStatusesResponseProto.FromString(answer.body)
-            whole.status.extend(ours)
+            whole.status.extend(statuses)
             self._wire.answer(call, self._answers.response(call, whole))
 
         body = GetContainerStatusesRequestProto(container_id=rest).SerializeToString()
         self._wire.own(call.method, body, self._for_client(call, merge))
 
-    def _stop(self, call: Call, held: dict[str, Resources]) -> None:
-        wanted = StopContainersRequestProto.FromString(call.body)
-        ids = [container_id(proto) for proto in wanted.container_id]
-        starting = {cid for cid in ids if self._held.held_state(cid) is ContainerState.STARTING}
+    def _stop(self, call: Call, sizes: dict[str, Resources]) -> None:
+        request = StopContainersRequestProto.FromString(call.body)
+        ids = [container_id(proto) for proto in request.container_id]
+        starting = {cid for cid in ids if self._node.held_state(cid) is ContainerState.STARTING}
         if starting:
             self._parked.append(_Parked(call, starting))
             return
-        stopped = [cid for cid in ids if cid in held]
+        stopped = [cid for cid in ids if cid in sizes]
         if not stopped:
             self._wire.up(call.raw)
             return
         self._wire.emit(*(StopWanted(cid) for cid in stopped))
         done = [container_proto(cid) for cid in stopped]
-        rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
+        rest = [proto for proto, cid in zip(request.container_id, ids, strict=True) if cid not in sizes]
         if not rest:
             self._wire.answer(call, self._answers.response(call, StopContainersResponseProto(succeeded_requests=done)))
             return
@@ -331,9 +331,9 @@ class Calls:
         body = StopContainersRequestProto(container_id=rest).SerializeToString()
         self._wire.own(call.method, body, self._for_client(call, merge))
 
-    def _other(self, call: Call, held: dict[str, Resources]) -> None:
+    def _force(self, call: Call, sizes: dict[str, Resources]) -> None:
         """Start the held containers that a call names before the call is sent; ids are found by their bytes."""
-        named = {cid for cid in held if container_proto(cid).SerializeToString() in call.body}
+        named = {cid for cid in sizes if container_proto(cid).SerializeToString() in call.body}
         if not named:
             self._wire.up(call.raw)
             return

@@ -64,7 +64,7 @@ MAX_IN_FLIGHT: Final = 4096
 class Gate:
     """One connection; `handle(event)` is the only way in. `attempt_id` is "" until the NodeManager accepts a login."""
 
-    def __init__(self, held: Held, meta: ServicesMeta, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+    def __init__(self, node: Held, meta: ServicesMeta, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self.attempt_id = ""
         self.client_open = True
         self.upstream_open = True
@@ -75,7 +75,7 @@ class Gate:
         self._server = ServerConnection(min(max_frame_bytes, BEFORE_LOGIN_BYTES))
         self._client = ClientConnection(max_frame_bytes)
         self._relay = SaslRelay()
-        self._calls = Calls(self, held, meta)
+        self._calls = Calls(self, node, meta)
         self._in_flight: set[int] = set()
         """Ids of the client's calls that are not answered yet."""
         self._awaited: dict[int, Callable[[Answer], None]] = {}

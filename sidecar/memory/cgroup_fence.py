@@ -81,7 +81,7 @@ class Fence:
         """Tighten the limits of these groups, of any controller and version."""
         changed, refused = False, []
         for group in groups:
-            for name, text in _wanted(group, self.limits).items():
+            for name, text in _controls(group, self.limits).items():
                 try:
                     changed |= self._tighten(group / name, text)
                 except ResizeRefusedError as error:
@@ -123,9 +123,9 @@ def undo_fence(record: Mapping[str, object]) -> None:
     limits = record["limits"]
     if not isinstance(limits, dict):
         raise TypeError(f"limits is {limits!r}")
-    for name, (ours, before) in limits.items():
+    for name, (value, before) in limits.items():
         try:
-            if _same(files.read(Path(name)), ours):
+            if _same(files.read(Path(name)), value):
                 files.write(Path(name), before, "")
         except ResizeRefusedError as error:
             if not error.gone:
@@ -158,7 +158,7 @@ def prefer_for_oom(pids: Iterable[int], score: int, proc: Path = Path("/proc")) 
     return changed
 
 
-def _wanted(group: Path, limits: FenceLimits) -> dict[str, str]:
+def _controls(group: Path, limits: FenceLimits) -> dict[str, str]:
     """Return the control files that this group has, with the values to write."""
     texts: dict[str, str] = {}
     if limits.daemon_cores is not None:
@@ -190,8 +190,8 @@ def _amount(text: str) -> float:
     return int(words[0]) / int(words[1]) if len(words) == 2 else int(words[0])
 
 
-def _same(text: str, other: str | None) -> bool:
-    return other is not None and text.split() == other.split()
+def _same(text: str, value: str | None) -> bool:
+    return value is not None and text.split() == value.split()
 
 
 def _check_fits(path: Path, limit: int) -> None:

@@ -19,9 +19,9 @@ _DROPPED = "dropped by the proxy"
 class Admission:
     """Decides on starts according to the proxy's announcements."""
 
-    def __init__(self, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts, held: HeldStarts) -> None:
+    def __init__(self, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts, starts: HeldStarts) -> None:
         self.state, self._endings, self._launches = endings.state, endings, launches
-        self._guaranteed, self._held_starts = guaranteed, held
+        self._guaranteed, self._held_starts = guaranteed, starts
 
     # Announcements
 
@@ -72,8 +72,8 @@ class Admission:
         known = state.containers.get(start.container_id)
         if known is not None:
             if known.phase not in _UNDECIDED:
-                held = known.kind == QUEUEABLE and known.phase in _HELD
-                state.out.append(Hold(start.container_id) if held else Forward(start.container_id))
+                waits = known.kind == QUEUEABLE and known.phase in _HELD
+                state.out.append(Hold(start.container_id) if waits else Forward(start.container_id))
             return  # the decision on the first one answers both
         if start.container_id in state.over:
             state.out.append(Hold(start.container_id))  # its end was reported: only the answer was lost

@@ -158,8 +158,8 @@ def app_of_attempt(attempt_id: str) -> str:
 def is_earlier(attempt_id: str, other_id: str) -> bool:
     """Return whether an attempt is an earlier one of the same application than another."""
     app, _, number = attempt_id.rpartition("_")
-    other_app, _, other = other_id.rpartition("_")
-    return app == other_app and number.isdigit() and other.isdigit() and int(number) < int(other)
+    peer_app, _, peer_number = other_id.rpartition("_")
+    return app == peer_app and number.isdigit() and peer_number.isdigit() and int(number) < int(peer_number)
 
 
 def app_of(container: str) -> str:

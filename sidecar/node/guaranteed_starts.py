@@ -86,14 +86,14 @@ class GuaranteedStarts:
         candidates = [c for c in state.using() if self._endings.killable(c) and not c.awaited_by]
         over = frozenset(state.targets.over_share) if state.targets is not None else frozenset()
         views = [replace(state.sharing.view(c), over_share=c.start.app_id in over) for c in candidates]
-        chosen = self._policies.victims(need, views, now_s)
-        if not chosen:
+        victims = self._policies.victims(need, views, now_s)
+        if not victims:
             size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
             text = f"no queueable container can make room for it ({size} short): passed on"
             state.out.append(Warn(container.id, text))
             self._forward(container, now_s)
             return
-        for container_id in chosen:
+        for container_id in victims:
             self._endings.kill(state.containers[container_id], f"makes room for {container.id}", "room", now_s)
 
     def _grace_over(self, container: Container, now_s: float) -> bool:

@@ -69,7 +69,7 @@ class HeldStarts:
                 break
             self._launches.release(self.state.containers[first.view.id], now_s)
         self._forget_gone()
-        for container_id in [one for one, until_s in self._patient.items() if until_s <= now_s]:
+        for container_id in [cid for cid, until_s in self._patient.items() if until_s <= now_s]:
             del self._patient[container_id]
             self._endings.give_up(container_id, EventKind.SHED, _NO_CORE, now_s, "late")
 
@@ -79,13 +79,13 @@ class HeldStarts:
         if len(self.state.queue) == 1 or not policies.fills():
             return None
         forecast = Forecast(self._room, now_s)
-        starts_in_s = {one.view.id: at_s for one, at_s in zip(forecast.waiting, forecast.starts_s, strict=True)}
-        for number, one in enumerate(forecast.waiting[:FILL_LOOKED_AT]):
-            small = one.view.resources != head.view.resources and not self._for_core(one)
-            if small and not obstacle(self._room, one.view.resources, now_s):
+        starts_in_s = {start.view.id: at_s for start, at_s in zip(forecast.waiting, forecast.starts_s, strict=True)}
+        for number, start in enumerate(forecast.waiting[:FILL_LOOKED_AT]):
+            small = start.view.resources != head.view.resources and not self._for_core(start)
+            if small and not obstacle(self._room, start.view.resources, now_s):
                 gap = Gap(head.view, starts_in_s[head.view.id], forecast.delay_s(number))
-                if policies.fill(one.view, gap):
-                    return one
+                if policies.fill(start.view, gap):
+                    return start
         return None
 
     def _next(self, now_s: float) -> Waiting | None:
@@ -94,13 +94,13 @@ class HeldStarts:
         head = queue.head(now_s)
         if head is None or not self._for_core(head):
             return head
-        return next((one for one in queue.in_order(now_s) if not self._for_core(one)), None)
+        return next((start for start in queue.in_order(now_s) if not self._for_core(start)), None)
 
-    def _for_core(self, one: Waiting) -> bool:
+    def _for_core(self, start: Waiting) -> bool:
         """Return whether a start waits for a core, and the node has not so many vcores that nobody runs on."""
         state = self.state
-        lacks = state.rules.count_vcores and one.view.resources.vcores > state.free().vcores
-        return lacks and one.view.id in self._patient
+        lacks = state.rules.count_vcores and start.view.resources.vcores > state.free().vcores
+        return lacks and start.view.id in self._patient
 
     @property
     def ahead(self) -> int:

@@ -83,7 +83,7 @@ class Kept(BaseModel):
         return container
 
 
-def kept(container: Container, share: Share | None) -> Kept:
+def record(container: Container, share: Share | None) -> Kept:
     """Return the record of a container."""
     start = container.start
     return Kept(
@@ -129,35 +129,35 @@ class Memory:
     def take(self, line: str) -> None:
         """Apply one line. Raises BadJournalError."""
         try:
-            said = json.loads(line)
-            (word, value), *_ = said.items()
-            getattr(self, f"_take_{word}")(value, said)
+            fields = json.loads(line)
+            (word, value), *_ = fields.items()
+            getattr(self, f"_take_{word}")(value, fields)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadJournalError(f"{type(error).__name__} at {line[:80]!r}") from error
 
-    def _take_journal(self, value: int, said: dict[str, Any]) -> None:
+    def _take_journal(self, value: int, fields: dict[str, Any]) -> None:
         if value != FORMAT:
             raise ValueError(f"format {value}, this version reads {FORMAT}")
-        self.node, self.boot = str(said["node"]), str(said["boot"])
-        self.seq = int(said["seq"])
+        self.node, self.boot = str(fields["node"]), str(fields["boot"])
+        self.seq = int(fields["seq"])
 
     def _take_entry(self, value: dict[str, Any], _: object) -> None:
         record = Kept.model_validate(value)
         self._take_gone(record.container_id, _)
         self.entries[record.container_id] = record
 
-    def _take_grant(self, value: dict[str, Any], said: dict[str, Any]) -> None:
+    def _take_grant(self, value: dict[str, Any], fields: dict[str, Any]) -> None:
         grant = Grant.model_validate(value)
-        self._take_gone(grant.container_id, said)
-        self.announced[grant.container_id] = grant, float(said["since_s"])
+        self._take_gone(grant.container_id, fields)
+        self.announced[grant.container_id] = grant, float(fields["since_s"])
 
     def _take_gone(self, value: str, _: object) -> None:
         for known in (self.entries, self.announced, self.over):
             known.pop(value, None)
 
-    def _take_over(self, value: str, said: dict[str, Any]) -> None:
-        self._take_gone(value, said)
-        self.over[value] = float(said["since_s"])
+    def _take_over(self, value: str, fields: dict[str, Any]) -> None:
+        self._take_gone(value, fields)
+        self.over[value] = float(fields["since_s"])
 
     def _take_event(self, value: dict[str, Any], _: object) -> None:
         event = ContainerEvent.model_validate(value)
@@ -206,7 +206,7 @@ def line_of(state: NodeState, container_id: str) -> str:
     """Return the line that records the present state of a container."""
     container = state.containers.get(container_id)
     if container is not None and container.phase in KEPT:
-        return f'{{"entry":{kept(container, state.sharing.share(container_id)).model_dump_json()}}}'
+        return f'{{"entry":{record(container, state.sharing.share(container_id)).model_dump_json()}}}'
     if container_id in state.announced:
         grant, since_s = state.announced[container_id]
         return f'{{"grant":{grant.model_dump_json()},"since_s":{since_s}}}'

@@ -124,14 +124,14 @@ class Node:
     def deadline_s(self) -> float | None:
         """Return the latest time of the next Tick."""
         state = self.state
-        wanted = (
+        deadlines = (
             state.deadline_s(),
             state.sharing.deadline_s(),
             state.targets_until_s(),
             self.nm_queue.deadline_s(),
             self.held_starts.deadline_s(),
         )
-        return min((at_s for at_s in wanted if at_s is not None), default=None)
+        return min((at_s for at_s in deadlines if at_s is not None), default=None)
 
     # Events of the node itself
 

@@ -50,11 +50,11 @@ class Recovery:
         state.seq = memory.seq + SEQ_SKIPPED
         state.announced.update(memory.announced)
         state.over.update(memory.over)
-        for kept in memory.entries.values():
-            self._recall(kept, event.now_s)
+        for record in memory.entries.values():
+            self._recall(record, event.now_s)
 
-    def _recall(self, kept: Kept, now_s: float) -> None:
-        state, container = self.state, kept.container()
+    def _recall(self, record: Kept, now_s: float) -> None:
+        state, container = self.state, record.container()
         container.taken_over = True
         state.containers[container.id] = container
         if container.phase is Phase.WAITING:
@@ -64,7 +64,7 @@ class Recovery:
             container.since_s = now_s
             state.mark(container.id)
         if container.phase is not Phase.STRANDED:
-            state.out.extend(state.sharing.join(container, now_s, kept.story))
+            state.out.extend(state.sharing.join(container, now_s, record.story))
         state.out.append(Watch(container.id, container.start.app_id))
 
     def cleared_up(self, event: Doubtful) -> None:
@@ -111,8 +111,8 @@ class Recovery:
         ResourceManager has one of them ended, the others follow: one in UNLAUNCHED_S is reported.
         """
         now_s, before = event.now_s, self._unfinished
-        since = {one.container_id: before.get(one.container_id, now_s) for one in event.containers}
-        due = next((one for one in event.containers if now_s - since[one.container_id] >= UNLAUNCHED_S), None)
+        since = {entry.container_id: before.get(entry.container_id, now_s) for entry in event.containers}
+        due = next((entry for entry in event.containers if now_s - since[entry.container_id] >= UNLAUNCHED_S), None)
         if due is not None:
             since = {container_id: max(since_s, now_s) for container_id, since_s in since.items()}
             since[due.container_id] = math.inf

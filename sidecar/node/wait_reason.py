@@ -21,9 +21,9 @@ def obstacle(room: NodeRoom, need: Resources, now_s: float) -> str:
         return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
     if state.rules.count_vcores and need.vcores > free.vcores:
         return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
-    left = room.left_q() if state.targets is not None else None
-    if left is not None and not room.counted(need).fits(left):
-        return f"waits for {beyond_limit(room, need, left)}"
+    rest = room.left_q() if state.targets is not None else None
+    if rest is not None and not room.counted(need).fits(rest):
+        return f"waits for {beyond_limit(room, need, rest)}"
     if state.squeezed:
         return f"waits for physical memory: {state.squeezed}"
     physical = room.settled_physical_mb(now_s)
@@ -33,14 +33,14 @@ def obstacle(room: NodeRoom, need: Resources, now_s: float) -> str:
     return ""
 
 
-def beyond_limit(room: NodeRoom, need: Resources, left: Resources) -> str:
-    """Return the text for a `need` that exceeds `left`, the rest of the proxy's limit to queueable containers."""
-    wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
-    if left.vcores < math.inf:
-        wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
+def beyond_limit(room: NodeRoom, need: Resources, rest: Resources) -> str:
+    """Return the text for a `need` that exceeds `rest`, the rest of the proxy's limit to queueable containers."""
+    demand, there = f"{need.memory_mb} MB", f"{max(0, rest.memory_mb)} MB"
+    if rest.vcores < math.inf:
+        demand, there = f"{demand}, {need.vcores:g} vcores", f"{there}, {max(0, rest.vcores):g} vcores"
     targets = room.state.targets
     reason = targets.limit_reason if targets is not None else ""
-    return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
+    return f"the share left to queueables: {demand} wanted, {there} left{f' ({reason})' if reason else ''}"
 
 
 class WaitReasons:

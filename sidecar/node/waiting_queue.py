@@ -153,12 +153,12 @@ class WaitingQueue:
         place = self._places[container_id]
         urgent = _urgent(self._line) if len(self._precedences) > 1 else None
         done_s = work_s(place.waiting.view)
-        for other in self._line:
-            if other.arrival >= place.arrival:
+        for rival in self._line:
+            if rival.arrival >= place.arrival:
                 break
-            view = other.waiting.view
+            view = rival.waiting.view
             if urgent is None or view.precedence <= urgent[view.app]:
-                other.bypassed_s += done_s
+                rival.bypassed_s += done_s
         return self.remove(container_id)
 
     def job_sizes(self, job_remaining_s: Mapping[str, float]) -> None:
@@ -193,8 +193,9 @@ class WaitingQueue:
         limit = min(PLAYED, max(1, PLAYED_WORK // len(places)))
         while line.places and len(first) < limit:
             first.append(line.take(line.next()).waiting.view.id)
-        left = sorted(line.places, key=_key)
-        return [self._places[one].now() for one in [*first, *(place.waiting.view.id for place in left)]]
+        rest = sorted(line.places, key=_key)
+        ids = [*first, *(place.waiting.view.id for place in rest)]
+        return [self._places[container_id].now() for container_id in ids]
 
     def expired(self, now_s: float) -> list[Waiting]:
         """Return the starts whose hold limit is reached."""

@@ -46,13 +46,13 @@ class DockerOr:
     def __init__(
         self,
         docker: DockerResizer,
-        other: Resizer,
+        fallback: Resizer,
         now_s: Callable[[], float] = time.monotonic,
         late_s: float = _LATE_S,
     ) -> None:
-        self.docker, self.other, self.late_s = docker, other, late_s
-        self.name = f"{docker.name} or {other.name}"
-        self.pauses_only = other.pauses_only
+        self.docker, self.fallback, self.late_s = docker, fallback, late_s
+        self.name = f"{docker.name} or {fallback.name}"
+        self.pauses_only = fallback.pauses_only
         self._now_s = now_s
         self._places: dict[str, _Place] = {}
 
@@ -119,13 +119,13 @@ class DockerOr:
 
     def parents(self) -> list[str]:
         """Return the parent groups that the other resizer created."""
-        return self.other.parents() if isinstance(self.other, _Ending) else []
+        return self.fallback.parents() if isinstance(self.fallback, _Ending) else []
 
     def close(self) -> None:
         """Detach everything. Raises the last ResizeRefusedError."""
         try:
-            if isinstance(self.other, _Ending):
-                self.other.close()
+            if isinstance(self.fallback, _Ending):
+                self.fallback.close()
         finally:
             self.docker.close()
             self._places.clear()
@@ -138,11 +138,11 @@ class DockerOr:
         except ResizeRefusedError as error:
             if client or not error.retriable:
                 raise
-            return self.other  # no Docker here, and nothing that asks for it
+            return self.fallback  # no Docker here, and nothing that asks for it
         if client:
             why = "`docker run` has begun, but not its Docker container"
             raise ResizeRefusedError(container_id, "attach", why, retriable=True)
-        return self.other
+        return self.fallback
 
     def _is_late(self, container_id: str, place: _Place) -> bool:
         if place.resizer is self.docker or self._now_s() - place.attached_s > self.late_s:
@@ -154,10 +154,10 @@ class DockerOr:
                 raise
             return False
 
-    def _do(self, container_id: str, what: Callable[[Resizer], None]) -> None:
+    def _do(self, container_id: str, action: Callable[[Resizer], None]) -> None:
         place = self._place(container_id)
-        what(place.resizer)
-        place.last = what
+        action(place.resizer)
+        place.last = action
 
     def _place(self, container_id: str) -> _Place:
         place = self._places.get(container_id)

@@ -60,7 +60,7 @@ NO_SQUEEZE: Final = Squeeze()
 
 
 def choose(
-    wanted: str = "auto",
+    mechanism: str = "auto",
     *,
     parent: str = "quicksilver",
     conf: HadoopConf | None = None,
@@ -69,16 +69,16 @@ def choose(
     squeeze: Squeeze = NO_SQUEEZE,
     proc: Path = PROC,
 ) -> Chosen:
-    """Return the first mechanism that works: `wanted`, or with "auto" cgroup v2, cgroup v1, signals.
+    """Return the first mechanism that works: `mechanism`, or with "auto" cgroup v2, cgroup v1, signals.
 
     "docker" uses Docker for Docker's containers, and the choice of "auto" for the others. `conf` says whether
     the NodeManager manages cgroups itself. `squeeze` is for cgroup v2 alone: with others it is a limitation of the
     node. A NodeManager that manages cgroups may begin after this: its hierarchy is then waited for (`Chosen.missing`).
-    Raises ValueError when `wanted` is none of WANTED.
+    Raises ValueError when `mechanism` is none of WANTED.
     """
-    if wanted not in WANTED:
-        raise ValueError(f"{wanted!r} is no resizer; take one of {', '.join(WANTED)}")
-    if wanted == "none":
+    if mechanism not in WANTED:
+        raise ValueError(f"{mechanism!r} is no resizer; take one of {', '.join(WANTED)}")
+    if mechanism == "none":
         return Chosen(None)
     nm_hierarchy, warnings = nm_groups(conf)
     mounts = nm_hierarchy is not None and conf is not None and conf.boolean(f"{_LCE}.cgroups.mount")
@@ -88,12 +88,12 @@ def choose(
         "signals": lambda: (_signals(proc), lambda: ""),
     }
     why_not: dict[str, str] = {}
-    for name in ORDER if wanted in ("auto", "docker") else (wanted,):
+    for name in ORDER if mechanism in ("auto", "docker") else (mechanism,):
         try:
             resizer, missing = makers[name]()
             if squeeze.any and name != "cgroup2":
                 warnings = (*warnings, f"memory of shrunk containers is not squeezed: {name} cannot do that")
-            return _with_docker(wanted, Chosen(resizer, why_not, warnings, missing), docker_url)
+            return _with_docker(mechanism, Chosen(resizer, why_not, warnings, missing), docker_url)
         except (ResizeRefusedError, OSError) as error:
             why_not[name] = str(error)
     return Chosen(None, why_not, warnings)
@@ -141,12 +141,12 @@ def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, sq
     return Cgroup2(parent, nm_hierarchy, memory, proc, **ratios)
 
 
-def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
+def _with_docker(mechanism: str, choice: Chosen, url: str | None) -> Chosen:
     """Put Docker before the chosen resizer; its daemon may be down for now, so it is not asked."""
-    if wanted != "docker" or chosen.resizer is None:
-        return chosen
+    if mechanism != "docker" or choice.resizer is None:
+        return choice
     from sidecar.resizer.composite import DockerOr
     from sidecar.resizer.docker.resizer import DockerResizer
 
     docker = DockerResizer(url) if url else DockerResizer()
-    return replace(chosen, resizer=DockerOr(docker, chosen.resizer))
+    return replace(choice, resizer=DockerOr(docker, choice.resizer))

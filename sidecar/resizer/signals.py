@@ -43,11 +43,11 @@ class Signals(Resizer):
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc = proc
-        self._held = AttachedTable[_Held](self.name)
+        self._containers = AttachedTable[_Held](self.name)
 
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is not None and held.leader == leader:
+        container = self._containers.get(container_id)
+        if container is not None and container.leader == leader:
             return
         members = self._living(leader)
         if not members:
@@ -58,18 +58,18 @@ class Signals(Resizer):
         for process in members.values():
             _send(container_id, process, 0, self._proc)
         others = {(p.pid, p.began) for p in members.values() if p.stopped}
-        self._held[container_id] = _Held(leader, _cpu_s(members), stopped=others)
+        self._containers[container_id] = _Held(leader, _cpu_s(members), stopped=others)
 
     def shrink(self, container_id: str, cores: float) -> None:
         """Stop all processes: signals cannot bound `cores`."""
         self.freeze(container_id)
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        held.still = True
+        container = self._containers[container_id]
+        container.still = True
         until = time.monotonic() + _WITHIN_S
         try:
-            while moving := self._moving(held):
+            while moving := self._moving(container):
                 if time.monotonic() > until:
                     why = f"{len(moving)} processes still run after {_WITHIN_S:g} s"
                     raise ResizeRefusedError(container_id, "SIGSTOP", why)
@@ -81,41 +81,41 @@ class Signals(Resizer):
             raise
 
     def restore(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        if held.still:
-            go_on(container_id, held.leader, held.stopped, self._proc)
-            held.still = False
+        container = self._containers[container_id]
+        if container.still:
+            go_on(container_id, container.leader, container.stopped, self._proc)
+            container.still = False
 
     def holds(self, container_id: str) -> bool:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             return False
-        if not held.still:
+        if not container.still:
             return True
-        return not self._moving(held)
+        return not self._moving(container)
 
     def reassert(self, container_id: str) -> None:  # noqa: D102
-        if self._held[container_id].still:
+        if self._containers[container_id].still:
             self.freeze(container_id)
 
     def usage(self, container_id: str) -> Usage:  # noqa: D102
-        held = self._held.get(container_id)
-        members = self._living(held.leader) if held else {}
-        if held is None or not members:
+        container = self._containers.get(container_id)
+        members = self._living(container.leader) if container else {}
+        if container is None or not members:
             return Usage(None, None)
-        held.used_s = max(held.used_s, _cpu_s(members) - held.before_s)
-        return Usage(held.used_s, round(sum(anonymous_mb(pid, self._proc) for pid in members)))
+        container.used_s = max(container.used_s, _cpu_s(members) - container.before_s)
+        return Usage(container.used_s, round(sum(anonymous_mb(pid, self._proc) for pid in members)))
 
     def detach(self, container_id: str) -> None:  # noqa: D102
-        if container_id in self._held:
+        if container_id in self._containers:
             self.restore(container_id)
-            del self._held[container_id]
+            del self._containers[container_id]
 
     def undo(self, container_id: str) -> Undo:  # noqa: D102
-        held = self._held[container_id]
-        numbers = [number for pair in sorted(held.stopped) for number in pair]
-        record: Undo = {"resizer": self.name, "container": container_id, "pid": held.leader.pid}
-        return record | {"began_s": held.leader.began_s, "stopped": numbers}
+        container = self._containers[container_id]
+        numbers = [number for pair in sorted(container.stopped) for number in pair]
+        record: Undo = {"resizer": self.name, "container": container_id, "pid": container.leader.pid}
+        return record | {"began_s": container.leader.began_s, "stopped": numbers}
 
     def parents(self) -> list[str]:
         """Return no parent groups: there are none."""
@@ -123,14 +123,14 @@ class Signals(Resizer):
 
     def close(self) -> None:
         """Resume everything. Raises the last ResizeRefusedError."""
-        detach_all(self, self._held)
+        detach_all(self, self._containers)
 
     def _living(self, leader: Leader) -> dict[int, Process]:
         members = family(leader, scan(self._proc), self._proc)
         return members if any(not p.over for p in members.values()) else {}
 
-    def _moving(self, held: _Held) -> list[Process]:
-        return [p for p in self._living(held.leader).values() if not p.stopped and not p.over]
+    def _moving(self, container: _Held) -> list[Process]:
+        return [p for p in self._living(container.leader).values() if not p.stopped and not p.over]
 
 
 def undo_signals(record: Mapping[str, object], proc: Path = PROC) -> None:

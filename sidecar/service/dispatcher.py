@@ -67,7 +67,7 @@ class Dispatcher:
         """Set the gauges to the present state."""
         node, metrics, gates = self.node, self.metrics, self.gates
         metrics.connections.set(gates.clients())
-        metrics.sessions.set(len(gates.sessions.kept()))
+        metrics.sessions.set(len(gates.sessions.orphans()))
         metrics.journal_failures.set(self.journal.failures if self.journal is not None else 0)
         metrics.queue_length.set(len(node.state.queue))
         metrics.queue_bytes.set(node.state.queue.bytes)

@@ -56,32 +56,32 @@ class GuardedPolicies:
     def fill(self, waiting: ContainerView, gap: Gap) -> bool:
         """Return whether a container may start before the first of the queue; not when the policy fails."""
         try:
-            chosen = self.current.node.fill(waiting, gap)
+            answer = self.current.node.fill(waiting, gap)
         except PolicyFaultError as error:
             self._fault("fill", error)
             return False
-        self.shadow.fill(waiting, gap, chosen, self._clock())
-        return chosen
+        self.shadow.fill(waiting, gap, answer, self._clock())
+        return answer
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
             measured = self._measured(running)
-            chosen = self.current.node.victims(need, measured, now_s)
+            victims = self.current.node.victims(need, measured, now_s)
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
-        self.shadow.preempt(need, measured, chosen, now_s)
-        return chosen
+        self.shadow.preempt(need, measured, victims, now_s)
+        return victims
 
     def _measured(self, running: Sequence[ContainerView]) -> Sequence[ContainerView]:
         """Return the containers with their CPU time, where the policy or an alternative in shadow looks at it."""
-        unknown = [one.id for one in running if one.attained_s is None]
-        asked = self.current, *(self.current.alternatives[name] for name in self.current.shadow)
-        if not unknown or not any(policies.node.kills_by_work for policies in asked):
+        unknown = [container.id for container in running if container.attained_s is None]
+        policy_sets = self.current, *(self.current.alternatives[name] for name in self.current.shadow)
+        if not unknown or not any(policies.node.kills_by_work for policies in policy_sets):
             return running
         cpu_s = self.cpu_times(unknown)
-        return [replace(one, attained_s=cpu_s.get(one.id, one.attained_s)) for one in running]
+        return [replace(container, attained_s=cpu_s.get(container.id, container.attained_s)) for container in running]
 
     def grace_s(self) -> float:
         """Return how long a guaranteed start waits for queueable containers that are about to end."""

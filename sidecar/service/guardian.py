@@ -45,14 +45,14 @@ class Records:
     def take(self, line: str) -> None:
         """Handle a line of the sidecar; a line that cannot be read is logged and left out."""
         try:
-            said = json.loads(line)
-            if "put" in said:
-                undoing(str(said["undo"]["resizer"]))  # its module is loaded while all is well
-                self.undo[str(said["put"])] = said["undo"]
-            elif "del" in said:
-                self.undo.pop(str(said["del"]), None)
+            message = json.loads(line)
+            if "put" in message:
+                undoing(str(message["undo"]["resizer"]))  # its module is loaded while all is well
+                self.undo[str(message["put"])] = message["undo"]
+            elif "del" in message:
+                self.undo.pop(str(message["del"]), None)
             else:
-                self.clean = [Path(group) for group in said["clean"]]
+                self.clean = [Path(group) for group in message["clean"]]
         except (ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
             log_line(f"line not understood ({error!r}): {line.strip()[:200]}")
 

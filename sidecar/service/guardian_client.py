@@ -39,7 +39,7 @@ class Guardian:
         self._began_s = 0.0
         self._ended: asyncio.Event | None = None
         """Set when the guardian has ended; None unless this side is closing."""
-        self._kept = bytearray()
+        self._backlog = bytearray()
         self._writing = False
         self._again_s = _AGAIN_S
         self._timer: asyncio.TimerHandle | None = None
@@ -52,7 +52,7 @@ class Guardian:
     @property
     def is_current(self) -> bool:
         """Whether everything was written to the guardian's pipe."""
-        return self._process is not None and not self._kept
+        return self._process is not None and not self._backlog
 
     def start(self) -> None:
         """Start the guardian and send it everything. Raises OSError."""
@@ -80,7 +80,7 @@ class Guardian:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._pidfd, self._died)
         self._began_s = loop.time()
-        self._kept.clear()
+        self._backlog.clear()
         for container_id, undo in self._undo.items():
             self._send({"put": container_id, "undo": undo})
         if self._clean:
@@ -112,7 +112,7 @@ class Guardian:
         if process is None:
             return
         self._ended = asyncio.Event()
-        if not self._kept:
+        if not self._backlog:
             self._close_pipe()
         try:
             await asyncio.wait_for(self._ended.wait(), wait_s)
@@ -120,28 +120,28 @@ class Guardian:
             log.warning(f"the guardian (pid {process.pid}) has not ended after {wait_s:g} s")
             self._let_go()
 
-    def _send(self, said: Mapping[str, object]) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         if self._process is None or self._pipe < 0:
             return  # the next one gets everything
-        self._kept += json.dumps(said, separators=(",", ":")).encode() + b"\n"
+        self._backlog += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         if not self._writing:
             self._write()
-        if len(self._kept) > _KEPT_BYTES_MAX:
+        if len(self._backlog) > _KEPT_BYTES_MAX:
             log.error(f"the guardian (pid {self._process.pid}) does not read; it is replaced")
             self._process.kill()
-            self._kept.clear()
+            self._backlog.clear()
 
     def _write(self) -> None:
         try:
-            while self._kept:
-                del self._kept[: os.write(self._pipe, self._kept)]
+            while self._backlog:
+                del self._backlog[: os.write(self._pipe, self._backlog)]
         except BlockingIOError:
             if not self._writing:
                 asyncio.get_running_loop().add_writer(self._pipe, self._write)
                 self._writing = True
             return
         except BrokenPipeError:
-            self._kept.clear()  # the pidfd reports its end
+            self._backlog.clear()  # the pidfd reports its end
         self._stop_writing()
         if self._ended is not None:
             self._close_pipe()

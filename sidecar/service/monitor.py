@@ -57,7 +57,7 @@ class Monitor:
         now = self._gauge.read()
         self._metrics.set_stalls(now.memory_stall_ratio, now.cpu_stall_ratio)
         free_mb = min([now.free_mb, *self._room_mb()])
-        for command in self.guard.handle(Memory(time.time(), free_mb, now.memory_stall_ratio, self._held())):
+        for command in self.guard.handle(Memory(time.time(), free_mb, now.memory_stall_ratio, self._containers())):
             self._execute(command)
         if self.resizing is not None:
             self._keep_fence(self.resizing, now.free_mb)
@@ -84,15 +84,15 @@ class Monitor:
             if inside:
                 bound_mb = fence_mb(free_mb, max(inside), settings.fence_keep_mb)
                 self._fence.limits = replace(limits, memory_mb=bound_mb)
-        kept = self._fence.keep(groups)
-        if kept.changed:
+        result = self._fence.keep(groups)
+        if result.changed:
             self._guardian.put("fence", self._fence.undo())
-        for why in kept.refused:
+        for why in result.refused:
             if why not in self._refused:
                 self._refused.add(why)
                 log.warning("the fence around the containers is not complete", why=why)
 
-    def _held(self) -> tuple[Held, ...]:
+    def _containers(self) -> tuple[Held, ...]:
         node = self.dispatcher.node
         small = frozenset(self.resizing.small()) if self.resizing is not None else frozenset()
         return tuple(

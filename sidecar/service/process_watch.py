@@ -85,8 +85,8 @@ class Watcher:
     def leaders(self, container_ids: Collection[str]) -> dict[str, Leader]:
         """Return the session leaders that are known, by container."""
         pids = {container_id: self.pid(container_id) for container_id in container_ids}
-        found = {container_id: leader_of(pid) for container_id, pid in pids.items() if pid is not None}
-        return {container_id: leader for container_id, leader in found.items() if leader is not None}
+        leaders = {container_id: leader_of(pid) for container_id, pid in pids.items() if pid is not None}
+        return {container_id: leader for container_id, leader in leaders.items() if leader is not None}
 
     def pid(self, container_id: str) -> int | None:
         """Return the session leader's process id, when it is known."""

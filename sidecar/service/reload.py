@@ -14,6 +14,6 @@ def takeable(new: Policies, old: Policies, sharing: Sharing) -> tuple[Policies, 
     shrinks, before = new.node.shrinking() is not None, old.node.shrinking() is not None
     if shrinks == before or (sharing.las is None and not shrinks):
         return new, []
-    was, wanted = old.policy_name("preempt"), new.policy_name("preempt")
+    old_name, new_name = old.policy_name("preempt"), new.policy_name("preempt")
     why = "it chooses its resizer at its start" if shrinks else "it restores shrunk containers at its end"
-    return new.keeping("preempt", old), [f"policies.preempt stays {was}: {wanted} needs a restart ({why})"]
+    return new.keeping("preempt", old), [f"policies.preempt stays {old_name}: {new_name} needs a restart ({why})"]

@@ -159,8 +159,8 @@ class Reporter:
     def _taken(self, line: Line, ack: Ack, sent: int) -> None:
         self.metrics.reports.labels("taken").inc()
         if line.reachable is not True or line.active is not ack.active:
-            what = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
-            log.info(what, proxy=line.url, events_dropped=self._dropped)
+            message = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
+            log.info(message, proxy=line.url, events_dropped=self._dropped)
         line.reachable, line.active = True, ack.active
         if not ack.active:
             return

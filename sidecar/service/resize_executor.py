@@ -71,39 +71,39 @@ class ResizeExecutor:
         self.usages: dict[str, Usage] = {}
         """The latest measurement of each attached container."""
         self._guardian, self._metrics, self._put = guardian, metrics, put
-        self._held: dict[str, _Held] = {}
+        self._entries: dict[str, _Held] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resize")
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = 0
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Attach a container as soon as its processes are known."""
-        held = self._held.setdefault(container_id, _Held())
-        self._spawn(self._attach(container_id, held, leader))
+        entry = self._entries.setdefault(container_id, _Held())
+        self._spawn(self._attach(container_id, entry, leader))
 
     def execute(self, command: LasCommand) -> None:
         """Execute a command; `Resized` follows."""
-        held = self._held.get(command.container_id)
-        if held is None or not held.attached:
+        entry = self._entries.get(command.container_id)
+        if entry is None or not entry.attached:
             self._resized(command.container_id, "it is not attached")
-        elif self.resizer.slow or held.lock.locked() or isinstance(command, Freeze):
-            self._spawn(self._resize_later(command, held))  # a freezer is waited for, too
+        elif self.resizer.slow or entry.lock.locked() or isinstance(command, Freeze):
+            self._spawn(self._resize_later(command, entry))  # a freezer is waited for, too
         else:
-            self._resized(command.container_id, self._resize(command, held))
+            self._resized(command.container_id, self._resize(command, entry))
 
     def leave(self, container_id: str, *, over: bool) -> None:
         """Give a container its full limits at once; detach it when it is `over`."""
-        held = self._held.get(container_id)
-        if held is not None:
-            self._spawn(self._let_go(container_id, held, over=over))
+        entry = self._entries.get(container_id)
+        if entry is not None:
+            self._spawn(self._let_go(container_id, entry, over=over))
 
     def measure(self) -> None:
         """Measure running containers each time, memory and shrunk containers sometimes; write changed limits again."""
         self._round += 1
         everything = self._round % _SLOW_ROUND == 1
         served: dict[str, float] = {}
-        for container_id, held in list(self._held.items()):
-            if not held.attached or held.leaving or held.lock.locked() or (held.small and not everything):
+        for container_id, entry in list(self._entries.items()):
+            if not entry.attached or entry.leaving or entry.lock.locked() or (entry.small and not everything):
                 continue
             usage = self._usage(container_id, memory=everything)
             if usage.cpu_s is not None:
@@ -113,24 +113,24 @@ class ResizeExecutor:
         for container_id in self.small():
             if (hash(container_id) + self._round) % _HOLD_ROUNDS:
                 continue  # not its turn
-            held = self._held[container_id]
+            entry = self._entries[container_id]
             if self.resizer.slow and everything:
-                self._spawn(self._hold_later(container_id, held))
-            elif not self.resizer.slow and not held.lock.locked() and self._hold(container_id):
+                self._spawn(self._hold_later(container_id, entry))
+            elif not self.resizer.slow and not entry.lock.locked() and self._hold(container_id):
                 self._remember(container_id)
 
     def small(self) -> list[str]:
         """Return the containers that are shrunk or frozen now."""
-        return [cid for cid, held in self._held.items() if held.small and not held.leaving]
+        return [cid for cid, entry in self._entries.items() if entry.small and not entry.leaving]
 
     def in_hand(self) -> Iterable[str]:
         """Return the containers that are attached."""
-        return [cid for cid, held in self._held.items() if held.attached]
+        return [cid for cid, entry in self._entries.items() if entry.attached]
 
     async def close(self) -> None:
         """Detach every container with its full limits; bounded in time, the guardian does the rest."""
-        for container_id, held in list(self._held.items()):
-            self._spawn(self._let_go(container_id, held, over=True))
+        for container_id, entry in list(self._entries.items()):
+            self._spawn(self._let_go(container_id, entry, over=True))
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
             for task in late:
@@ -147,15 +147,15 @@ class ResizeExecutor:
 
     # One container
 
-    async def _attach(self, container_id: str, held: _Held, leader: Leader) -> None:
+    async def _attach(self, container_id: str, entry: _Held, leader: Leader) -> None:
         begun_s = time.monotonic()
-        while not held.leaving:
-            async with held.lock:
+        while not entry.leaving:
+            async with entry.lock:
                 refused = await self._in_thread(self._attach_now, container_id, leader)
             if refused is None:
                 if not self._remember(container_id):
                     return
-                held.attached = True
+                entry.attached = True
                 self._metrics.attached.labels(self.resizer.name).inc()
                 self._put(Ready(container_id, time.time()))
                 return
@@ -191,29 +191,29 @@ class ResizeExecutor:
         self._guardian.clean(self.resizer.parents())
         return True
 
-    async def _resize_later(self, command: LasCommand, held: _Held) -> None:
-        async with held.lock:
-            if held.leaving:
+    async def _resize_later(self, command: LasCommand, entry: _Held) -> None:
+        async with entry.lock:
+            if entry.leaving:
                 refused = "it is over"
             else:
-                refused = await self._in_thread(self._resize, command, held)
+                refused = await self._in_thread(self._resize, command, entry)
         self._resized(command.container_id, refused)
 
-    def _resize(self, command: LasCommand, held: _Held) -> str:
+    def _resize(self, command: LasCommand, entry: _Held) -> str:
         """Return why the resizer refused, "" when it did not."""
         begun_s = time.perf_counter()
         action = type(command).__name__.lower()
         try:
             match command:
                 case Shrink():
-                    held.small = True
+                    entry.small = True
                     self.resizer.shrink(command.container_id, command.cores)
                 case Freeze():
-                    held.small = True
+                    entry.small = True
                     self.resizer.freeze(command.container_id)
                 case Restore():
                     self.resizer.restore(command.container_id)
-                    held.small = False
+                    entry.small = False
         except ResizeRefusedError as error:
             if not error.gone:
                 self._refused(action, error)
@@ -223,17 +223,17 @@ class ResizeExecutor:
         self._metrics.resize_s.labels(name, action).observe(time.perf_counter() - begun_s)
         return ""
 
-    async def _let_go(self, container_id: str, held: _Held, *, over: bool) -> None:
-        held.leaving = True
-        async with held.lock:
-            if held.attached:
-                held.attached = not over
+    async def _let_go(self, container_id: str, entry: _Held, *, over: bool) -> None:
+        entry.leaving = True
+        async with entry.lock:
+            if entry.attached:
+                entry.attached = not over
                 given_back = await self._in_thread(self._let_go_now, container_id, over)
                 if over and given_back:
                     self._guardian.drop(container_id)
-            held.small = False
-        if over and self._held.get(container_id) is held:
-            del self._held[container_id]
+            entry.small = False
+        if over and self._entries.get(container_id) is entry:
+            del self._entries[container_id]
             self.usages.pop(container_id, None)
 
     def _let_go_now(self, container_id: str, over: bool) -> bool:
@@ -259,9 +259,9 @@ class ResizeExecutor:
         self.usages[container_id] = usage
         return usage
 
-    async def _hold_later(self, container_id: str, held: _Held) -> None:
-        async with held.lock:
-            if held.small and not held.leaving and await self._in_thread(self._hold, container_id):
+    async def _hold_later(self, container_id: str, entry: _Held) -> None:
+        async with entry.lock:
+            if entry.small and not entry.leaving and await self._in_thread(self._hold, container_id):
                 self._remember(container_id)
 
     def _hold(self, container_id: str) -> bool:

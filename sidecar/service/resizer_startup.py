@@ -21,26 +21,26 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
     if policies.node.shrinking() is None:
         return Chosen(None)
     clean_up(settings, place, conf)
-    chosen = choose(
+    choice = choose(
         settings.resizer,
         parent=place.group(settings.cgroup),
         conf=conf,
         docker_url=settings.docker_url,
         squeeze=Squeeze(settings.shrunk_high_ratio, settings.shrunk_reclaim_ratio),
     )
-    if chosen.resizer is None and settings.resizer not in ("auto", "none"):
+    if choice.resizer is None and settings.resizer not in ("auto", "none"):
         raise SettingsError(
-            f"it does not work here: {'; '.join(chosen.why_not.values())}",
+            f"it does not work here: {'; '.join(choice.why_not.values())}",
             place="sidecar.resizer",
             remedy="set auto, mend that, or choose another preempt policy",
         )
-    if chosen.resizer is None:
-        log.warning("nothing can be shrunk here: containers beyond the node's vcores wait", why=chosen.why_not)
+    if choice.resizer is None:
+        log.warning("nothing can be shrunk here: containers beyond the node's vcores wait", why=choice.why_not)
     else:
         log.info(
-            "containers are resized", resizer=chosen.resizer.name, not_taken=chosen.why_not, awaits=chosen.missing()
+            "containers are resized", resizer=choice.resizer.name, not_taken=choice.why_not, awaits=choice.missing()
         )
-    return chosen
+    return choice
 
 
 def clean_up(settings: SidecarSettings, place: Place, conf: HadoopConf) -> list[str]:

@@ -90,12 +90,12 @@ class Sidecar:
         place: Place,
         policies: Policies,
         nm_web_url: str,
-        chosen: Chosen = NOT_SHARED,
+        choice: Chosen = NOT_SHARED,
         source: Path | None = None,
         security: Security = OPEN,
         sections: Mapping[str, BaseModel] | None = None,
     ) -> None:
-        """Prepare. `chosen` holds the resizer, where the preempt policy is one that shrinks containers.
+        """Prepare. `choice` holds the resizer, where the preempt policy is one that shrinks containers.
 
         source: the file that the settings were read from; sections: further sections of it, for /conf.
         """
@@ -105,7 +105,7 @@ class Sidecar:
         self.policies = GuardedPolicies(policies, self.metrics)
         self.identity = Identity(place.node_id)
         self.queue = EventQueue()
-        self.node = self._make_node(chosen)
+        self.node = self._make_node(choice)
         self._reloader = Reloader(source, ("sidecar", settings), policies, self._use, self._audit, security)
         self._guardian = Guardian(place.group(settings.cgroup))
         self._redirect = Redirect(place.known_as, place.listen.port) if settings.intercept == "nftables" else None
@@ -113,23 +113,23 @@ class Sidecar:
         """Whether another process takes over at once."""
         self._stop = asyncio.Event()
         self.nm_rest = NodeManagerRest(nm_web_url, self._nm_client(), self.metrics, self._rename_node)
-        self.dispatcher, self.status = self._assemble(chosen)
+        self.dispatcher, self.status = self._assemble(choice)
         self.nm_poller = NodeManagerPoller(self.dispatcher, self.nm_rest, place.upstream)
         gauge = Gauge()
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
         self.monitor = Monitor(self.dispatcher, guard, gauge, self._guardian)
 
-    def _make_node(self, chosen: Chosen) -> Node:
+    def _make_node(self, choice: Chosen) -> Node:
         settings, policies, capacity = self.settings, self.policies, self.place.capacity
-        shrinking = policies.current.node.shrinking() if chosen.resizer is not None else None
+        shrinking = policies.current.node.shrinking() if choice.resizer is not None else None
         if shrinking is not None:
             capacity = settings.cores(capacity)
         extra = shrinking.extra if shrinking else None
         nm_vcores, nm_memory_mb = self.place.nm_vcores or None, self.place.nm_memory_mb or None
         rules = settings.rules(capacity, extra, nm_vcores, nm_memory_mb, overcommits(shrinking))
         sharing = Sharing(shrinking, rules)
-        if chosen.resizer is not None and sharing.las is not None:
-            sharing.whole = chosen.resizer.pauses_only
+        if choice.resizer is not None and sharing.las is not None:
+            sharing.whole = choice.resizer.pauses_only
         return Node(
             rules,
             NodePolicies(
@@ -154,11 +154,11 @@ class Sidecar:
             max_answer=MAX_ANSWER,
         )
 
-    def _assemble(self, chosen: Chosen) -> tuple[Dispatcher, Status]:
+    def _assemble(self, choice: Chosen) -> tuple[Dispatcher, Status]:
         settings, place, metrics, queue = self.settings, self.place, self.metrics, self.queue
         resizing = None
-        if chosen.resizer is not None and self.node.state.sharing.las is not None:
-            resizing = ResizeExecutor(chosen.resizer, self._guardian, metrics, queue.put, self._oom_score)
+        if choice.resizer is not None and self.node.state.sharing.las is not None:
+            resizing = ResizeExecutor(choice.resizer, self._guardian, metrics, queue.put, self._oom_score)
 
         def process_found(container_id: str, pid: int, began_s: float) -> None:
             if resizing is not None:
@@ -173,7 +173,7 @@ class Sidecar:
         if folder is not None:
             name = str(place.known_as)
             journal = NodeJournal(place.journal(folder), name, self.node, self.identity, unacknowledged)
-        self.limitations = Limitations(gates, self.policies, chosen, watcher, journal, self.nm_rest)
+        self.limitations = Limitations(gates, self.policies, choice, watcher, journal, self.nm_rest)
         shadow = self.policies.shadow
         status = Status(gates, place, self.identity, self.limitations, lambda: self._reloader.version, shadow)
         credentials = self.security.credentials(Role.NODE)
@@ -202,8 +202,8 @@ class Sidecar:
         self.security.allow(self.place.rest, "sidecar.rest_listen")
         sockets = bind_sockets(self.place)
         settings, gates = self.settings, self.dispatcher.gates
-        wanted = 2 * (settings.max_connections + settings.web_connections) + settings.rest_connections
-        raise_open_files(wanted, "sidecar.max_connections, sidecar.web_connections, sidecar.rest_connections")
+        descriptors = 2 * (settings.max_connections + settings.web_connections) + settings.rest_connections
+        raise_open_files(descriptors, "sidecar.max_connections, sidecar.web_connections, sidecar.rest_connections")
         if self.dispatcher.resizing is not None:
             self._guardian.start()
         self._handle_signals()
@@ -226,9 +226,9 @@ class Sidecar:
             await asyncio.wait([accepting])
             await self._end(tasks)
 
-    async def reload(self, who: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
+    async def reload(self, author: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
         """Read the settings again. Raises ReloadRefusedError."""
-        return await self._reloader.reload(who, how, request.file if request is not None else "")
+        return await self._reloader.reload(author, how, request.file if request is not None else "")
 
     def health(self) -> Health:
         """Return the health of the sidecar."""
@@ -254,13 +254,13 @@ class Sidecar:
         rows = [row for name, section in self._sections.items() for row in section_rows(name, section, file, derived)]
         return rows + list(policy_rows(policies.describe(), policies.section.model_fields_set, file))
 
-    def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
-        self.policies.current, kept = takeable(wanted, self.policies.current, self.node.state.sharing)
+    def _use(self, policies: Policies, now_s: float) -> tuple[Policies, list[str]]:
+        self.policies.current, refusals = takeable(policies, self.policies.current, self.node.state.sharing)
         shrinking = self.policies.current.node.shrinking()
         if shrinking is not None:
             self.queue.put(Retuned(shrinking, now_s))
         self.metrics.settings.info({"version": self.policies.current.version})
-        return self.policies.current, kept
+        return self.policies.current, refusals
 
     def _audit(self, audit: Audit) -> None:
         self.metrics.reloads.labels(audit.how, "refused" if audit.error else "ok").inc()

@@ -56,7 +56,7 @@ def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None
 
 def guardians(label: str, proc: Path = PROC) -> list[int]:
     """Return the guardians of sidecars that use the parent group `label`."""
-    wanted = ["-m", "sidecar.service.guardian", label]
+    command = ["-m", "sidecar.service.guardian", label]
     pids = []
     for name in os.listdir(proc):  # noqa: PTH208
         process = look(int(name), proc) if name.isdigit() else None
@@ -66,7 +66,7 @@ def guardians(label: str, proc: Path = PROC) -> list[int]:
             words = (proc / name / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if words[-4:-1] == wanted:
+        if words[-4:-1] == command:
             pids.append(process.pid)
     return pids
 
@@ -89,16 +89,16 @@ def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cl
 def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[list[str], list[str]]:
     mounts = {name: mount for name, mount in hierarchies(proc).items() if mount.writable and name in CONTROLLERS}
     parts = Path(parent.strip("/")).parts
-    left: list[Taken] = []
+    records: list[Taken] = []
     tops: list[Path] = []
     for mount in {mount.mount: mount for mount in mounts.values()}.values():
         parents = _parents(mount.mount, parts)
         tops += parents
-        left += [_ours(mount, group, len(parts)) for top in parents for group in _containers(top)]
+        records += [_undo(mount, group, len(parts)) for top in parents for group in _containers(top)]
     if nm_hierarchy and "cpu" in mounts:
-        left += _limited(mounts["cpu"].mount / nm_hierarchy.strip("/"))
+        records += _limited(mounts["cpu"].mount / nm_hierarchy.strip("/"))
     done, refused = [], []
-    for was in left:
+    for was in records:
         try:
             give_back(was)
             done.append(was.container_id)
@@ -109,7 +109,7 @@ def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[l
     return done, refused
 
 
-def _ours(mount: Hierarchy, group: Path, levels: int) -> Taken:
+def _undo(mount: Hierarchy, group: Path, levels: int) -> Taken:
     """Return the undo of a group of ours: its processes came from the group that contains our parent group."""
     groups = {controller: group for controller in mount.controllers if controller in CONTROLLERS}
     return Taken(group.name, groups, {group: group.parents[levels]}, "-1", "1024", levels)

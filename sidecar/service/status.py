@@ -35,20 +35,20 @@ class Limitations:
         self,
         gates: GateRunner,
         policies: GuardedPolicies,
-        chosen: Chosen,
+        choice: Chosen,
         watcher: Watcher,
         journal: NodeJournal | None,
         nm_rest: NodeManagerRest,
     ) -> None:
-        self._gates, self._policies, self._chosen = gates, policies, chosen
+        self._gates, self._policies, self._choice = gates, policies, choice
         self._watcher, self._journal, self._nm_rest = watcher, journal, nm_rest
 
     def texts(self) -> list[str]:
         """Return the limitations, with their reasons."""
         blind = self._watcher.blind
         texts = [f"ends are noticed each second only: {blind}"] if blind else []
-        texts += self._chosen.limits
-        if self._policies.current.node.shrinking() is not None and self._chosen.resizer is None:
+        texts += self._choice.limits
+        if self._policies.current.node.shrinking() is not None and self._choice.resizer is None:
             texts.append("nothing can be shrunk here: containers beyond the node's vcores wait")
         if time.time() - self._gates.commands.encrypted_s < _ENCRYPTED_S:
             texts.append(_ENCRYPTED)

@@ -48,53 +48,56 @@ class NodeShadow:
 
     def order(self, queue: WaitingQueue, now_s: float) -> None:
         """Compare which of the waiting containers is the first of the queue."""
-        others = self._others("order", now_s)
-        head = queue.head(now_s) if others and len(queue) > 1 and now_s >= self._order_s else None
+        alternatives = self._alternatives("order", now_s)
+        head = queue.head(now_s) if alternatives and len(queue) > 1 and now_s >= self._order_s else None
         if head is None:
             return
-        self._order_s = now_s + max(PERIOD_S, len(queue) * len(others) / CONTAINERS_PER_S)
-        for other in others:
-            self._compare(other, "order", head.view.id, partial(_first, other.node, list(queue), now_s), str)
+        self._order_s = now_s + max(PERIOD_S, len(queue) * len(alternatives) / CONTAINERS_PER_S)
+        for alternative in alternatives:
+            first = partial(_first, alternative.node, list(queue), now_s)
+            self._compare(alternative, "order", head.view.id, first, str)
 
     def looks_for_gaps(self, now_s: float) -> bool:
         """Return whether gaps are to be looked at now for alternatives alone."""
-        if not any(other.node.fills for other in self._others("fill", now_s)) or now_s < self._fill_s:
+        if not any(alternative.node.fills for alternative in self._alternatives("fill", now_s)) or now_s < self._fill_s:
             return False
         self._fill_s = now_s + PERIOD_S
         return True
 
-    def fill(self, waiting: ContainerView, gap: Gap, chosen: bool, now_s: float) -> None:
+    def fill(self, waiting: ContainerView, gap: Gap, decision: bool, now_s: float) -> None:
         """Compare whether a container may start before the first of the queue; counted when an answer is new."""
-        for other in self._others("fill", now_s):
-            key = other.name, gap.head.id, waiting.id
+        for alternative in self._alternatives("fill", now_s):
+            key = alternative.name, gap.head.id, waiting.id
             before = self._fills.pop(key, None)
-            answer = self._answer(other, "fill", partial(other.node.fill, waiting, gap))
+            answer = self._answer(alternative, "fill", partial(alternative.node.fill, waiting, gap))
             if answer is None:
                 continue
-            self._fills[key] = chosen, answer
+            self._fills[key] = decision, answer
             if len(self._fills) > MAX_FILLS:
                 self._fills.popitem(last=False)
-            if before != (chosen, answer):
-                self._count(self._comparison(other, "fill"), chosen, answer, partial(_starts, waiting.id))
+            if before != (decision, answer):
+                self._count(self._comparison(alternative, "fill"), decision, answer, partial(_starts, waiting.id))
 
-    def preempt(self, need: Resources, running: Sequence[ContainerView], chosen: Sequence[str], now_s: float) -> None:
+    def preempt(self, need: Resources, running: Sequence[ContainerView], decision: Sequence[str], now_s: float) -> None:
         """Compare which containers make room for a guaranteed one."""
-        for other in self._others("preempt", now_s):
-            victims = partial(_victims, other.node, need, running, now_s)
-            self._compare(other, "preempt", sorted(chosen), victims, _killed)
+        for alternative in self._alternatives("preempt", now_s):
+            victims = partial(_victims, alternative.node, need, running, now_s)
+            self._compare(alternative, "preempt", sorted(decision), victims, _killed)
 
     def counts(self) -> list[Comparison]:
         """Return the counts since the settings were read."""
-        return [one.model_copy() for one in self._counts.values()]
+        return [count.model_copy() for count in self._counts.values()]
 
-    def _others(self, slot: str, now_s: float) -> list[Policies]:
+    def _alternatives(self, slot: str, now_s: float) -> list[Policies]:
         """Return the alternatives with something else in a slot; other settings begin new counts."""
         policies = self._policies()
         if policies is not self._of:
             self._of, own = policies, policies.for_nodes
-            others = [policies.alternatives[name] for name in policies.shadow]
-            others = [other for other in others if other is not own]
-            self._differing = {one: [other for other in others if own.differs(other, one)] for one in _SLOTS}
+            alternatives = [policies.alternatives[name] for name in policies.shadow]
+            alternatives = [alternative for alternative in alternatives if alternative is not own]
+            self._differing = {
+                name: [alternative for alternative in alternatives if own.differs(alternative, name)] for name in _SLOTS
+            }
             if policies.shadow and policies.digest != self._digest:
                 self._digest, self._since_s = policies.digest, now_s
                 self._counts.clear()
@@ -102,40 +105,40 @@ class NodeShadow:
         return self._differing[slot]
 
     def _compare(
-        self, other: Policies, slot: str, chosen: T, decide: Callable[[], T], show: Callable[[T], str]
+        self, alternative: Policies, slot: str, decision: T, decide: Callable[[], T], show: Callable[[T], str]
     ) -> None:
-        answer = self._answer(other, slot, decide)
+        answer = self._answer(alternative, slot, decide)
         if answer is not None:
-            self._count(self._comparison(other, slot), chosen, answer, show)
+            self._count(self._comparison(alternative, slot), decision, answer, show)
 
-    def _comparison(self, other: Policies, slot: str) -> Comparison:
-        key = other.name, slot
+    def _comparison(self, alternative: Policies, slot: str) -> Comparison:
+        key = alternative.name, slot
         if key not in self._counts:
-            self._counts[key] = Comparison(alternative=other.name, slot=slot, since_s=self._since_s)
+            self._counts[key] = Comparison(alternative=alternative.name, slot=slot, since_s=self._since_s)
         return self._counts[key]
 
-    def _answer(self, other: Policies, slot: str, decide: Callable[[], T]) -> T | None:
+    def _answer(self, alternative: Policies, slot: str, decide: Callable[[], T]) -> T | None:
         try:
             return decide()
         except PolicyFaultError as error:
-            count = self._comparison(other, slot)
+            count = self._comparison(alternative, slot)
             count.faults += 1
             count.fault = str(error)[:MAX_FAULT]
             return None
 
-    def _count(self, count: Comparison, chosen: T, answer: T, show: Callable[[T], str]) -> None:
+    def _count(self, count: Comparison, decision: T, answer: T, show: Callable[[T], str]) -> None:
         count.decisions += 1
-        if chosen != answer:
+        if decision != answer:
             count.differ += 1
-            count.chosen, count.other = show(chosen), show(answer)
+            count.chosen, count.other = show(decision), show(answer)
 
 
 def _first(slots: NodeSlots, waiting: Sequence[Waiting], now_s: float) -> str:
     """Return the first of these containers by the order, and its limits of overtaking, of other policies."""
-    size = sum(one.size for one in waiting)
+    size = sum(start.size for start in waiting)
     queue = WaitingQueue(slots.order_key, len(waiting), size, slots.bypass_limit_s)
-    for one in waiting:
-        queue.add(one)
+    for start in waiting:
+        queue.add(start)
     try:
         head = queue.head(now_s)
     except TypeError as error:
@@ -151,6 +154,6 @@ def _starts(container_id: str, may: bool) -> str:
     return f"{container_id} {'starts' if may else 'waits'}"
 
 
-def _killed(chosen: Sequence[str]) -> str:
-    more = len(chosen) - _NAMED
-    return f"kills {', '.join(chosen[:_NAMED]) or 'none'}{f' and {more} more' if more > 0 else ''}"
+def _killed(victims: Sequence[str]) -> str:
+    more = len(victims) - _NAMED
+    return f"kills {', '.join(victims[:_NAMED]) or 'none'}{f' and {more} more' if more > 0 else ''}"

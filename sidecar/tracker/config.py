@@ -98,9 +98,9 @@ class TrackerSettings(SettingsModel):
         return self.listen or conf.rm_address(TRACKER_ADDRESS)
 
     def _ends_of(self, conf: HadoopConf, rm_id: str) -> Ends:
-        given = self.rms.get(rm_id, RmEnds())
-        listen = given.listen or conf.rm_address(TRACKER_ADDRESS, rm_id)
-        upstream = given.upstream or _rm(conf, f"{RM_HOSTNAME}.{rm_id}")
+        ends = self.rms.get(rm_id, RmEnds())
+        listen = ends.listen or conf.rm_address(TRACKER_ADDRESS, rm_id)
+        upstream = ends.upstream or _rm(conf, f"{RM_HOSTNAME}.{rm_id}")
         return _checked(f"tracker.rms.{rm_id}", rm_id, listen, upstream)
 
 

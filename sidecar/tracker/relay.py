@@ -53,8 +53,8 @@ class Size:
     memory_mb: int = 0
     vcores: int = 0
 
-    def __add__(self, other: Size) -> Size:
-        return Size(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
+    def __add__(self, addend: Size) -> Size:
+        return Size(self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
 
     def __str__(self) -> str:
         return f"{self.memory_mb} MB, {self.vcores} vcores"
@@ -100,11 +100,11 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Resized:
-    """The ResourceManager gave the node another size. `held`: the NodeManager keeps more, because it runs more."""
+    """The ResourceManager gave the node another size. `holds_more`: the NodeManager runs more, and keeps it."""
 
     nodemanager: Size
     resourcemanager: Size
-    held: bool
+    holds_more: bool
 
 
 TrackerEvent = FromNode | FromRm
@@ -146,7 +146,7 @@ class TrackerRelay:
         self._extra, self._mark = extra, mark_guaranteed
         self._server = ServerConnection(max_frame_bytes)
         self._client = ClientConnection(max_frame_bytes)
-        self._asked: dict[int, tuple[str, Size]] = {}
+        self._calls: dict[int, tuple[str, Size]] = {}
         """Calls whose answers may contain the node's size: their method, and the resources in use on the node."""
         self._reported: Size | None = None
         """The last size that was reported; an equal one is not reported again."""
@@ -165,8 +165,8 @@ class TrackerRelay:
         side = "NodeManager" if isinstance(event, FromNode) else "ResourceManager"
         try:
             if isinstance(event, FromNode):
-                for said in self._server.receive_data(event.data):
-                    self._node_said(said)
+                for message in self._server.receive_data(event.data):
+                    self._node_said(message)
             else:
                 for answered in self._client.receive_data(event.data):
                     self._rm_said(answered)
@@ -225,11 +225,11 @@ class TrackerRelay:
     def _expect(self, call: Call, statuses: Iterable[ContainerStatusProto]) -> None:
         if self._extra == Size():
             return
-        if len(self._asked) >= MAX_CALLS:
+        if len(self._calls) >= MAX_CALLS:
             raise RemoteProtocolError(f"more than {MAX_CALLS} calls without an answer")
-        if call.call_id in self._asked:
+        if call.call_id in self._calls:
             raise RemoteProtocolError(f"call id {call.call_id} comes again before its call is answered")
-        self._asked[call.call_id] = (call.method, _running(statuses))
+        self._calls[call.call_id] = (call.method, _running(statuses))
 
     # Answers of the ResourceManager
 
@@ -241,9 +241,9 @@ class TrackerRelay:
         if isinstance(event, SaslFrame):
             self._watch(event)
         elif isinstance(event, Failure):
-            self._asked.pop(event.call_id, None)
-        elif isinstance(event, Response) and event.call_id in self._asked:
-            raw = self._answered(event, *self._asked.pop(event.call_id))
+            self._calls.pop(event.call_id, None)
+        elif isinstance(event, Response) and event.call_id in self._calls:
+            raw = self._answered(event, *self._calls.pop(event.call_id))
         self._out.append(ToNode(raw))
 
     def _answered(self, event: Response, method: str, running: Size) -> bytes:
@@ -254,13 +254,13 @@ class TrackerRelay:
             answer = parse_message(NodeHeartbeatResponseProto.FromString, event.body, f"answer to {method}")
         if not answer.HasField("resource"):
             return event.raw
-        given = _size(answer.resource)
-        wanted = given + self._extra
-        kept = _larger(wanted, running)
-        if self._reported != kept:
-            self._reported = kept
-            self._out.append(Resized(kept, given, held=kept != wanted))
-        _resize(answer.resource, kept)
+        size = _size(answer.resource)
+        goal = size + self._extra
+        result = _larger(goal, running)
+        if self._reported != result:
+            self._reported = result
+            self._out.append(Resized(result, size, holds_more=result != goal))
+        _resize(answer.resource, result)
         return replace_body(event, answer)
 
     def _enter(self, state: RelayState) -> None:
@@ -279,7 +279,7 @@ class TrackerRelay:
         self._enter(RelayState.PASSING)
         self._server.pass_through()
         self._client.pass_through()
-        self._asked.clear()
+        self._calls.clear()
         self._out.append(PassesThrough(reason, encrypted))
 
 
@@ -305,8 +305,8 @@ def _running(statuses: Iterable[ContainerStatusProto]) -> Size:
     return total
 
 
-def _larger(one: Size, other: Size) -> Size:
-    return Size(max(one.memory_mb, other.memory_mb), max(one.vcores, other.vcores))
+def _larger(a: Size, b: Size) -> Size:
+    return Size(max(a.memory_mb, b.memory_mb), max(a.vcores, b.vcores))
 
 
 def _size(resource: ResourceProto) -> Size:

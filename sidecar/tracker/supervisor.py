@@ -58,20 +58,20 @@ class Keeper:
                 sock.close()
 
     def _spawn(self) -> tuple[int, socket.socket]:
-        ours, theirs = socket.socketpair()
+        end, worker_end = socket.socketpair()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # the handler must know which process to signal
         pid = os.fork()
         if pid == 0:
-            ours.close()
-            self._be_worker(theirs)
+            end.close()
+            self._be_worker(worker_end)
         self._worker = pid
-        theirs.close()
+        worker_end.close()
         log.info("worker started", worker=pid)
         if self._stop_by_s is not None:
             os.kill(pid, signal.SIGTERM)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        return pid, ours
+        return pid, end
 
     def _be_worker(self, keeper: socket.socket) -> None:
         """Never returns."""

@@ -149,7 +149,7 @@ class TrackerConnection:
         sizes = {"nodemanager": str(event.nodemanager), "resourcemanager": str(event.resourcemanager)}
         if isinstance(event, Resized):
             self._log.info("the ResourceManager resized the node", **sizes)
-            if event.held:
+            if event.holds_more:
                 self._log.warning("the node keeps what its containers hold until it is resized again", **sizes)
             return
         self._log.info("a NodeManager registers", node=event.node_id, **sizes)

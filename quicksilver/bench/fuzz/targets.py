@@ -234,7 +234,7 @@ class NodeTracker:
     def kept_bytes(self) -> int:
         """Return what unfinished frames keep, and an entry for each call that waits."""
         tracker = self.tracker
-        return len(tracker._server._frames) + len(tracker._client._frames) + 100 * len(tracker._asked)
+        return len(tracker._server._frames) + len(tracker._client._frames) + 100 * len(tracker._calls)
 
 
 TARGETS: Final[dict[str, Callable[[], Target]]] = {

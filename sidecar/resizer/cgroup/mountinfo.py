@@ -44,8 +44,8 @@ def mounts(kind: str, proc: Path = PROC) -> list[Hierarchy]:
     A mount that lies under another one is left out: its mount point shows the other.
     """
     every = [_parsed(line) for line in (proc / "self" / "mountinfo").read_text(encoding="utf-8").splitlines()]
-    found = [mount for mount in every if mount.kind == kind and not _is_covered(mount, every)]
-    return sorted(found, key=lambda mount: not mount.writable)
+    matches = [mount for mount in every if mount.kind == kind and not _is_covered(mount, every)]
+    return sorted(matches, key=lambda mount: not mount.writable)
 
 
 def _is_covered(mount: Hierarchy, every: Sequence[Hierarchy]) -> bool:
@@ -53,15 +53,15 @@ def _is_covered(mount: Hierarchy, every: Sequence[Hierarchy]) -> bool:
 
     The order of lines does not show it: / itself is often listed after /sys.
     """
-    if any(other.parent == mount.number and other.mount == mount.mount for other in every):
+    if any(cover.parent == mount.number and cover.mount == mount.mount for cover in every):
         return True
-    by_number = {other.number: other for other in every}
+    by_number = {peer.number: peer for peer in every}
     below = mount
     for _ in every:  # no more levels than mounts
         above = by_number.get(below.parent)
         if above is None or above is below:
             return False
-        if any(other.parent == above.number and other.mount in below.mount.parents for other in every):
+        if any(cover.parent == above.number and cover.mount in below.mount.parents for cover in every):
             return True
         below = above
     return False

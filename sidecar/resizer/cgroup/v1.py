@@ -43,7 +43,7 @@ class Cgroup1(Resizer):
         self._groups = Groups(parent, nm_hierarchy, memory, proc)
         self._members = Members(self._groups.mounts, proc)
         self.parent, self.nm_hierarchy = self._groups.parent, nm_hierarchy
-        self._held = AttachedTable[Attached](self.name)
+        self._containers = AttachedTable[Attached](self.name)
 
     def attempt(self) -> None:
         """Make a group, write a quota, remove it. Raises ResizeRefusedError when something of it is refused."""
@@ -76,53 +76,53 @@ class Cgroup1(Resizer):
         return "" if top.is_dir() else f"the NodeManager has not made {top} yet"
 
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is not None and held.leader == leader:
+        container = self._containers.get(container_id)
+        if container is not None and container.leader == leader:
             self.reassert(container_id)
             return
-        held = self._groups.of(container_id, leader)
+        container = self._groups.of(container_id, leader)
         try:
-            self._members.catch(container_id, held)
+            self._members.catch(container_id, container)
         except ResizeRefusedError:
-            give_back(held.taken)
+            give_back(container.taken)
             raise
-        self._held[container_id] = held
+        self._containers[container_id] = container
 
     def shrink(self, container_id: str, cores: float) -> None:  # noqa: D102
-        held = self._held[container_id]
-        self._thaw(container_id, held)
-        quota = str(max(QUOTA_MIN_US, round(cores * held.period_us)))
-        held.set_limits(quota, str(max(_SHARES_MIN, round(SHARES * cores))))
+        container = self._containers[container_id]
+        self._thaw(container_id, container)
+        quota = str(max(QUOTA_MIN_US, round(cores * container.period_us)))
+        container.set_limits(quota, str(max(_SHARES_MIN, round(SHARES * cores))))
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        path = held.file("freezer.state")
+        container = self._containers[container_id]
+        path = container.file("freezer.state")
         if path is None:
             why = "this container has no group of the freezer controller"
             raise ResizeRefusedError(container_id, "freezer.state", why, remedy="preempt with las, which shrinks")
         files.write(path, "FROZEN", container_id)
-        held.frozen = True
+        container.frozen = True
         until = time.monotonic() + _FROZEN_WITHIN_S
         while (state := files.read(path, container_id)) != "FROZEN":
             if time.monotonic() > until:
-                self._thaw(container_id, held)
+                self._thaw(container_id, container)
                 raise ResizeRefusedError(container_id, str(path), f"still {state} after {_FROZEN_WITHIN_S} s")
             time.sleep(0.001)
 
     def restore(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        self._thaw(container_id, held)
-        held.set_limits(held.taken.quota, held.taken.shares)
+        container = self._containers[container_id]
+        self._thaw(container_id, container)
+        container.set_limits(container.taken.quota, container.taken.shares)
 
     def holds(self, container_id: str) -> bool:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             return False
-        inside = set(held.pids())
+        inside = set(container.pids())
         return (
-            self._as_set(held)
-            and not self._members.escaped(held, inside)
-            and not self._members.being_killed(held, inside)
+            self._as_set(container)
+            and not self._members.escaped(container, inside)
+            and not self._members.being_killed(container, inside)
         )
 
     def reassert(self, container_id: str) -> None:
@@ -131,40 +131,40 @@ class Cgroup1(Resizer):
         A frozen container that is being killed is thawed instead, because it could not die otherwise, and refused as
         gone. Values that the NodeManager wrote into its own group are the ones to restore later.
         """
-        held = self._held[container_id]
-        if self._members.being_killed(held, set(held.pids())):
-            self._thaw(container_id, held)
+        container = self._containers[container_id]
+        if self._members.being_killed(container, set(container.pids())):
+            self._thaw(container_id, container)
             raise ResizeRefusedError(container_id, "freezer.state", "the container is being killed", gone=True)
-        quota, shares = self._now(held)
-        if not held.own:
-            held.taken = _renewed(held, quota, shares)
-        for group in held.taken.back:
+        quota, shares = self._now(container)
+        if not container.own:
+            container.taken = _renewed(container, quota, shares)
+        for group in container.taken.back:
             self._groups.make(group, container_id)  # it may have been removed
-        self._members.catch(container_id, held)
-        held.set_limits(held.quota, held.shares)
-        if held.frozen:
+        self._members.catch(container_id, container)
+        container.set_limits(container.quota, container.shares)
+        if container.frozen:
             self.freeze(container_id)
 
     def usage(self, container_id: str) -> Usage:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is None or not held.taken.groups["cpu"].is_dir():
+        container = self._containers.get(container_id)
+        if container is None or not container.taken.groups["cpu"].is_dir():
             return Usage(None, None)
-        return Usage(self.cpu_s(container_id), self._groups.memory_mb(held))
+        return Usage(self.cpu_s(container_id), self._groups.memory_mb(container))
 
     def cpu_s(self, container_id: str) -> float | None:
         """Return the CPU part of `usage` alone, which reads fewer files."""
-        held = self._held.get(container_id)
-        cpu_s = self._groups.cpu_s(held.taken, held.leader) if held is not None else None
-        return None if held is None or cpu_s is None else cpu_s - held.cpu_before_s
+        container = self._containers.get(container_id)
+        cpu_s = self._groups.cpu_s(container.taken, container.leader) if container is not None else None
+        return None if container is None or cpu_s is None else cpu_s - container.cpu_before_s
 
     def detach(self, container_id: str) -> None:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is not None:
-            give_back(held.taken)
-            del self._held[container_id]
+        container = self._containers.get(container_id)
+        if container is not None:
+            give_back(container.taken)
+            del self._containers[container_id]
 
     def undo(self, container_id: str) -> Undo:  # noqa: D102
-        return self._held[container_id].taken.undo()
+        return self._containers[container_id].taken.undo()
 
     def parents(self) -> list[str]:
         """Return the created parent groups, the innermost first; `sidecar.service.guardian` removes them too."""
@@ -173,32 +173,32 @@ class Cgroup1(Resizer):
     def close(self) -> None:
         """Detach everything; empty parent groups are removed. Raises the last ResizeRefusedError."""
         try:
-            detach_all(self, self._held)
+            detach_all(self, self._containers)
         finally:
             files.remove_empty(Path(group) for group in self.parents())
 
-    def _thaw(self, container_id: str, held: Attached) -> None:
-        path = held.file("freezer.state")
-        if held.frozen and path is not None:
+    def _thaw(self, container_id: str, container: Attached) -> None:
+        path = container.file("freezer.state")
+        if container.frozen and path is not None:
             files.write(path, "THAWED", container_id)
-            held.frozen = False
+            container.frozen = False
 
-    def _now(self, held: Attached) -> tuple[str | None, str | None]:
-        group = held.taken.groups["cpu"]
+    def _now(self, container: Attached) -> tuple[str | None, str | None]:
+        group = container.taken.groups["cpu"]
         return files.read_or_none(group / "cpu.cfs_quota_us"), files.read_or_none(group / "cpu.shares")
 
-    def _as_set(self, held: Attached) -> bool:
-        if self._now(held) != (held.quota, held.shares):
+    def _as_set(self, container: Attached) -> bool:
+        if self._now(container) != (container.quota, container.shares):
             return False
-        path = held.file("freezer.state")
-        return path is None or files.read_or_none(path) == ("FROZEN" if held.frozen else "THAWED")
+        path = container.file("freezer.state")
+        return path is None or files.read_or_none(path) == ("FROZEN" if container.frozen else "THAWED")
 
 
-def _renewed(held: Attached, quota: str | None, shares: str | None) -> Taken:
+def _renewed(container: Attached, quota: str | None, shares: str | None) -> Taken:
     """Return the changes to undo after another program has written `quota` and `shares`."""
-    was = held.taken
+    was = container.taken
     return replace(
         was,
-        quota=was.quota if quota in (None, held.quota) else str(quota),
-        shares=was.shares if shares in (None, held.shares) else str(shares),
+        quota=was.quota if quota in (None, container.quota) else str(quota),
+        shares=was.shares if shares in (None, container.shares) else str(shares),
     )

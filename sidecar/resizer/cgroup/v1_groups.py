@@ -61,7 +61,7 @@ class Groups:
 
     def __init__(self, parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> None:
         self.parent, self.nm_hierarchy, self._proc = Path(parent.strip("/")), nm_hierarchy, proc
-        self._wanted = [name for name in CONTROLLERS if memory or name != "memory"]
+        self._controllers = [name for name in CONTROLLERS if memory or name != "memory"]
         self.mounts: dict[str, Hierarchy] = {}
         self._find_mounts()
         self._inner: set[Path] = set()
@@ -90,8 +90,8 @@ class Groups:
         return cpu
 
     def _find_mounts(self) -> None:
-        found = hierarchies(self._proc)
-        self.mounts.update({name: found[name] for name in self._wanted if name in found})
+        by_name = hierarchies(self._proc)
+        self.mounts.update({name: by_name[name] for name in self._controllers if name in by_name})
 
     def make(self, group: Path, container_id: str) -> bool:
         """Make a group; a new parent group weighs as much as one busy thread on each core would outside of it."""
@@ -147,17 +147,17 @@ class Groups:
             for group in back:
                 self.make(group, container_id)
                 self._inner.add(group.parent)
-            held = Attached(leader, was, PERIOD_US, self.cpu_s(was, leader) or 0.0)
-            held.set_limits(FULL_QUOTA, str(SHARES))
+            container = Attached(leader, was, PERIOD_US, self.cpu_s(was, leader) or 0.0)
+            container.set_limits(FULL_QUOTA, str(SHARES))
         except ResizeRefusedError:
             give_back(was)
             raise
-        return held
+        return container
 
     def _before(self, group: Path, container_id: str) -> Path:
         """Return the groups of a container before an earlier sidecar process moved it."""
-        ours = (*self.parent.parts, container_id)
-        return Path(*group.parts[: -len(ours)]) if group.parts[-len(ours) :] == ours else group
+        suffix = (*self.parent.parts, container_id)
+        return Path(*group.parts[: -len(suffix)]) if group.parts[-len(suffix) :] == suffix else group
 
     def cpu_s(self, was: Taken, leader: Leader) -> float | None:
         """Return the CPU time of a container's groups, or else of its processes."""
@@ -167,9 +167,9 @@ class Groups:
             return int(text) / 1e9 if text else None
         return sum(p.ticks for p in family(leader, scan(self._proc), self._proc).values()) / TICKS
 
-    def memory_mb(self, held: Attached) -> int:
+    def memory_mb(self, container: Attached) -> int:
         """Return the larger of what the group is charged and what its processes hold: charges do not move with them."""
-        group = held.taken.groups.get("memory")
+        group = container.taken.groups.get("memory")
         text = files.read_or_none(group / "memory.stat") if group else None
         charged = files.keyed(text).get("total_rss", 0) / 2**20 if text else 0.0
-        return round(max(charged, sum(anonymous_mb(pid, self._proc) for pid in held.pids())))
+        return round(max(charged, sum(anonymous_mb(pid, self._proc) for pid in container.pids())))

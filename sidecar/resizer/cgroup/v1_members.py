@@ -28,42 +28,44 @@ class Members:
     def __init__(self, mounts: Mapping[str, Hierarchy], proc: Path) -> None:
         self._mounts, self._proc = mounts, proc
 
-    def catch(self, container_id: str, held: Attached) -> None:
+    def catch(self, container_id: str, container: Attached) -> None:
         """Move all processes in, until a check finds none outside. Raises ResizeRefusedError."""
-        if not held.own:
-            held.known.update(held.pids())
+        if not container.own:
+            container.known.update(container.pids())
             return
         looks = Counter[int]()
         for _ in range(_ROUNDS):
-            members = family(held.leader, scan(self._proc), self._proc)
+            members = family(container.leader, scan(self._proc), self._proc)
             if not members or all(p.over for p in members.values()):
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
+                raise ResizeRefusedError(
+                    container_id, f"pid {container.leader.pid}", "its processes are gone", gone=True
+                )
             if os.getpid() in members:
                 why = "the sidecar itself is among the container's processes"
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
-            outside = {pid for group in held.taken.back for pid in members.keys() - set(files.pids(group))}
+                raise ResizeRefusedError(container_id, f"pid {container.leader.pid}", why)
+            outside = {pid for group in container.taken.back for pid in members.keys() - set(files.pids(group))}
             outside -= {pid for pid in outside & looks.keys() if members[pid].over}  # a zombie may have living threads
             if not outside:
-                held.known = set(held.pids())
+                container.known = set(container.pids())
                 return
             if outside & looks.keys():
                 time.sleep(_ENDING_S)  # an ending process leaves its group before it is gone
             for pid in sorted(outside):
-                self._move(container_id, held, pid, sure=looks[pid] >= _SURE_AFTER)
+                self._move(container_id, container, pid, sure=looks[pid] >= _SURE_AFTER)
             looks.update(outside)
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
-        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+        raise ResizeRefusedError(container_id, f"pid {container.leader.pid}", why)
 
-    def _move(self, container_id: str, held: Attached, pid: int, sure: bool) -> None:
+    def _move(self, container_id: str, container: Attached, pid: int, sure: bool) -> None:
         """Move a process in; one that ends shows another group for a moment, and is seen again only if it lives."""
         groups = groups_of(pid, self._proc)
-        for name, group in held.taken.groups.items():
+        for name, group in container.taken.groups.items():
             if groups is None:
                 return
             at = self._mounts[name].folder(groups.get(name, "/"))
             if at == group:
                 continue
-            if pid not in held.known and at != held.taken.back[group]:
+            if pid not in container.known and at != container.taken.back[group]:
                 if not sure:
                     return
                 why = f"process {pid} is in a group of its own, {groups.get(name)}"
@@ -71,16 +73,16 @@ class Members:
             if not files.move(group, pid, container_id):
                 return
 
-    def escaped(self, held: Attached, inside: set[int]) -> bool:
+    def escaped(self, container: Attached, inside: set[int]) -> bool:
         """Return whether a process was moved out; stores which processes are inside."""
-        missing, held.known = held.known - inside, held.known | inside
+        missing, container.known = container.known - inside, container.known | inside
         for pid in missing:
             process = look(pid, self._proc)
-            if process is not None and not process.over and held.own:
+            if process is not None and not process.over and container.own:
                 return True
-            held.known.discard(pid)
+            container.known.discard(pid)
         return False
 
-    def being_killed(self, held: Attached, inside: set[int]) -> bool:
+    def being_killed(self, container: Attached, inside: set[int]) -> bool:
         """Return whether a frozen container is being killed: it could not die while frozen."""
-        return held.frozen and any(being_killed(pid, self._proc) for pid in inside)
+        return container.frozen and any(being_killed(pid, self._proc) for pid in inside)

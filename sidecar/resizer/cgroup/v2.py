@@ -62,13 +62,13 @@ class Cgroup2(Resizer):
         self.mount = self._where.mount
         self.parent = below(self.mount, parent)
         levels = [self.parent, *self.parent.parents][: len(self.parent.relative_to(self.mount).parts)]
-        self._ours = [level for level in levels if not parent.startswith("/") or not level.exists()]
+        self._levels = [level for level in levels if not parent.startswith("/") or not level.exists()]
         self._members = Members(self._where, self.parent, proc)
         self.high_ratio, self.reclaim_ratio = high_ratio, reclaim_ratio
         self.slow = bool(high_ratio or reclaim_ratio)
         self.without_memory = ""
         """Why memory is not accounted by group, "" when it is."""
-        self._held = AttachedTable[Attached](self.name)
+        self._containers = AttachedTable[Attached](self.name)
 
     def attempt(self) -> None:
         """Make a group, write a quota, remove it. Raises ResizeRefusedError when something of it is refused."""
@@ -83,7 +83,7 @@ class Cgroup2(Resizer):
             self._make(group, "")
             files.write(group / "cpu.max", f"{QUOTA_MIN_US} {_PERIOD_US}", "")
         finally:
-            files.remove_empty([group, *self._ours])
+            files.remove_empty([group, *self._levels])
 
     is_mounted = True
     """There is none without the mount."""
@@ -94,115 +94,116 @@ class Cgroup2(Resizer):
         return "" if top.is_dir() else f"the NodeManager has not made {top} yet"
 
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is not None and held.leader == leader:
-            self._members.catch(container_id, held)
+        container = self._containers.get(container_id)
+        if container is not None and container.leader == leader:
+            self._members.catch(container_id, container)
             return
-        held = self._of_nm(container_id, leader) if self.nm_hierarchy else self._of_ours(container_id, leader)
+        container = self._of_nm(container_id, leader) if self.nm_hierarchy else self._of_ours(container_id, leader)
         try:
-            self._members.catch(container_id, held)
+            self._members.catch(container_id, container)
         except ResizeRefusedError:
-            give_back(held.taken)
+            give_back(container.taken)
             raise
-        self._held[container_id] = held
+        self._containers[container_id] = container
 
     def shrink(self, container_id: str, cores: float) -> None:  # noqa: D102
-        held = self._held[container_id]
-        period_us = int(held.taken.limits["cpu.max"].split()[1])
+        container = self._containers[container_id]
+        period_us = int(container.taken.limits["cpu.max"].split()[1])
         limits = {"cpu.max": f"{max(QUOTA_MIN_US, round(cores * period_us))} {period_us}"}
-        if "cpu.weight" in held.taken.limits:
+        if "cpu.weight" in container.taken.limits:
             limits["cpu.weight"] = str(max(_WEIGHT_MIN, min(_WEIGHT_MAX, round(_WEIGHT * cores))))
-        used = self._bytes(held) if self.slow else 0
-        if self.high_ratio and used and "memory.high" in held.taken.limits:
+        used = self._bytes(container) if self.slow else 0
+        if self.high_ratio and used and "memory.high" in container.taken.limits:
             limits["memory.high"] = str(round(used * self.high_ratio) // _PAGE * _PAGE)
-        self._limit(container_id, held, limits)
-        self._thaw(container_id, held)
+        self._limit(container_id, container, limits)
+        self._thaw(container_id, container)
         if self.reclaim_ratio and used:
-            self._reclaim(container_id, held, round(used * self.reclaim_ratio))
+            self._reclaim(container_id, container, round(used * self.reclaim_ratio))
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        files.write(held.group / "cgroup.freeze", "1", container_id)
-        held.frozen = True
+        container = self._containers[container_id]
+        files.write(container.group / "cgroup.freeze", "1", container_id)
+        container.frozen = True
         until = time.monotonic() + _FROZEN_WITHIN_S
-        while not files.keyed(files.read(held.group / "cgroup.events", container_id)).get("frozen"):
+        while not files.keyed(files.read(container.group / "cgroup.events", container_id)).get("frozen"):
             if time.monotonic() > until:
-                self._thaw(container_id, held)
+                self._thaw(container_id, container)
                 why = f"not frozen after {_FROZEN_WITHIN_S} s"
-                raise ResizeRefusedError(container_id, str(held.group / "cgroup.freeze"), why)
+                raise ResizeRefusedError(container_id, str(container.group / "cgroup.freeze"), why)
             time.sleep(0.001)
 
     def restore(self, container_id: str) -> None:  # noqa: D102
-        held = self._held[container_id]
-        self._limit(container_id, held, held.taken.limits)
-        self._thaw(container_id, held)
+        container = self._containers[container_id]
+        self._limit(container_id, container, container.taken.limits)
+        self._thaw(container_id, container)
 
     def holds(self, container_id: str) -> bool:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             return False
-        now = {name: files.read_or_none(held.group / name) for name in held.limits}
-        frozen = files.read_or_none(held.group / "cgroup.freeze") == "1"
-        return now == held.limits and frozen == held.frozen and not self._members.escaped(held)
+        now = {name: files.read_or_none(container.group / name) for name in container.limits}
+        frozen = files.read_or_none(container.group / "cgroup.freeze") == "1"
+        return now == container.limits and frozen == container.frozen and not self._members.escaped(container)
 
     def reassert(self, container_id: str) -> None:
         """Write the last limits again, and attach escaped processes.
 
         Values that the NodeManager wrote into its own group are the ones to restore later.
         """
-        held = self._held[container_id]
-        if held.taken.origin is None:
-            now = {name: files.read(held.group / name, container_id) for name in held.limits}
-            anew = {name: text for name, text in now.items() if text != held.limits[name]}
-            held.taken = replace(held.taken, limits={**held.taken.limits, **anew})
-        self._members.catch(container_id, held)
-        self._limit(container_id, held, held.limits)
-        if held.frozen:
+        container = self._containers[container_id]
+        if container.taken.origin is None:
+            now = {name: files.read(container.group / name, container_id) for name in container.limits}
+            anew = {name: text for name, text in now.items() if text != container.limits[name]}
+            container.taken = replace(container.taken, limits={**container.taken.limits, **anew})
+        self._members.catch(container_id, container)
+        self._limit(container_id, container, container.limits)
+        if container.frozen:
             self.freeze(container_id)
         else:
-            files.write(held.group / "cgroup.freeze", "0", container_id)
+            files.write(container.group / "cgroup.freeze", "0", container_id)
 
     def usage(self, container_id: str) -> Usage:  # noqa: D102
-        held = self._held.get(container_id)
-        cpu_s = self._cpu_s(held.group) if held else None
-        if held is None or cpu_s is None:
+        container = self._containers.get(container_id)
+        cpu_s = self._cpu_s(container.group) if container else None
+        if container is None or cpu_s is None:
             return Usage(None, None)
-        stat = files.read_or_none(held.group / "memory.stat") or ""
+        stat = files.read_or_none(container.group / "memory.stat") or ""
         charged = files.keyed(stat).get("anon", 0) / 2**20
-        own = sum(anonymous_mb(pid, self._proc) for pid in files.pids(held.group))  # charges do not move with processes
-        return Usage(cpu_s - held.cpu_before_s, round(max(charged, own)))
+        pids = files.pids(container.group)
+        own = sum(anonymous_mb(pid, self._proc) for pid in pids)  # charges do not move with processes
+        return Usage(cpu_s - container.cpu_before_s, round(max(charged, own)))
 
     def pressure(self, container_id: str) -> dict[str, float]:
         """Return which part of the last 10 s was lost waiting: cpu_some, memory_some, memory_full (PSI).
 
         Figures that the kernel does not report are left out.
         """
-        held = self._held.get(container_id)
+        container = self._containers.get(container_id)
         lost: dict[str, float] = {}
-        for resource, kinds in (("cpu", ("some",)), ("memory", ("some", "full"))) if held else ():
-            for line in self._stalls(held.group / f"{resource}.pressure") if held else ():
+        for resource, kinds in (("cpu", ("some",)), ("memory", ("some", "full"))) if container else ():
+            for line in self._stalls(container.group / f"{resource}.pressure") if container else ():
                 kind, _, rest = line.partition(" avg10=")
                 if kind in kinds:
                     lost[f"{resource}_{kind}"] = float(rest.split()[0]) / 100
         return lost
 
     def detach(self, container_id: str) -> None:  # noqa: D102
-        held = self._held.get(container_id)
-        if held is not None:
-            give_back(held.taken)
-            del self._held[container_id]
+        container = self._containers.get(container_id)
+        if container is not None:
+            give_back(container.taken)
+            del self._containers[container_id]
 
     def undo(self, container_id: str) -> Undo:  # noqa: D102
-        return self._held[container_id].taken.undo()
+        return self._containers[container_id].taken.undo()
 
     def parents(self) -> list[str]:
         """Return the parent groups that are ours, the innermost first; `sidecar.service.guardian` removes them too."""
-        return [] if self.nm_hierarchy else [str(level) for level in self._ours]
+        return [] if self.nm_hierarchy else [str(level) for level in self._levels]
 
     def close(self) -> None:
         """Detach everything; empty parent groups are removed. Raises the last ResizeRefusedError."""
         try:
-            detach_all(self, self._held)
+            detach_all(self, self._containers)
         finally:
             files.remove_empty(Path(group) for group in self.parents())
 
@@ -226,14 +227,14 @@ class Cgroup2(Resizer):
         self._make(group, container_id)
         limits = {name: text for name, text in FULL.items() if (group / name).exists()}
         limits["cpu.max"] = f"max {_PERIOD_US}"
-        was = Taken(container_id, self.mount, group, origin, limits, len(self._ours))
-        held = Attached(leader, was, self._cpu_s(group) or 0.0)
+        was = Taken(container_id, self.mount, group, origin, limits, len(self._levels))
+        container = Attached(leader, was, self._cpu_s(group) or 0.0)
         try:
-            self._limit(container_id, held, limits)
+            self._limit(container_id, container, limits)
         except ResizeRefusedError:
             give_back(was)
             raise
-        return held
+        return container
 
     def _make(self, group: Path, container_id: str) -> None:
         for again in (True, False):
@@ -243,26 +244,26 @@ class Cgroup2(Resizer):
                 return
             except ResizeRefusedError as error:
                 if not (again and error.gone):  # another sidecar may just have removed the empty parent
-                    files.remove_empty(self._ours)
+                    files.remove_empty(self._levels)
                     raise
 
-    def _limit(self, container_id: str, held: Attached, limits: Mapping[str, str]) -> None:
+    def _limit(self, container_id: str, container: Attached, limits: Mapping[str, str]) -> None:
         """Write all of `limits`; when one is refused, those before it get their old values back."""
         before: dict[str, str] = {}
         try:
             for name, text in limits.items():
-                files.write(held.group / name, text, container_id)
-                before[name] = held.limits.get(name, held.taken.limits[name])
+                files.write(container.group / name, text, container_id)
+                before[name] = container.limits.get(name, container.taken.limits[name])
         except ResizeRefusedError as error:
             for name, text in before.items() if not error.gone else ():
-                files.write(held.group / name, text, container_id)
+                files.write(container.group / name, text, container_id)
             raise
-        held.limits.update(limits)
+        container.limits.update(limits)
 
-    def _thaw(self, container_id: str, held: Attached) -> None:
-        if held.frozen:
-            files.write(held.group / "cgroup.freeze", "0", container_id)
-            held.frozen = False
+    def _thaw(self, container_id: str, container: Attached) -> None:
+        if container.frozen:
+            files.write(container.group / "cgroup.freeze", "0", container_id)
+            container.frozen = False
 
     @staticmethod
     def _cpu_s(group: Path) -> float | None:
@@ -270,14 +271,14 @@ class Cgroup2(Resizer):
         return files.keyed(text)["usage_usec"] / 1e6 if text else None
 
     @staticmethod
-    def _bytes(held: Attached) -> int:
-        return int(files.read_or_none(held.group / "memory.current") or 0)
+    def _bytes(container: Attached) -> int:
+        return int(files.read_or_none(container.group / "memory.current") or 0)
 
     @staticmethod
-    def _reclaim(container_id: str, held: Attached, wanted: int) -> None:
+    def _reclaim(container_id: str, container: Attached, size_bytes: int) -> None:
         """Ask the kernel to reclaim memory; finding less, or a kernel before 5.19 without this file, is no error."""
         try:
-            files.write(held.group / "memory.reclaim", str(wanted), container_id)
+            files.write(container.group / "memory.reclaim", str(size_bytes), container_id)
         except ResizeRefusedError as error:
             cause = error.__cause__
             if not isinstance(cause, OSError) or cause.errno not in (errno.EAGAIN, errno.ENOENT):

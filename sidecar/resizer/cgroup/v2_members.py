@@ -63,51 +63,53 @@ class Members:
             raise ResizeRefusedError(container_id, f"pid {pid}", why, remedy=remedy)
         return at
 
-    def catch(self, container_id: str, held: Attached) -> None:
+    def catch(self, container_id: str, container: Attached) -> None:
         """Move all processes in, until a check finds none outside. Raises ResizeRefusedError."""
-        if held.taken.origin is None:
+        if container.taken.origin is None:
             return
         tried: set[int] = set()
         outside: set[int] = set()
         for _ in range(_ROUNDS):
-            members = family(held.leader, scan(self._proc), self._proc)
+            members = family(container.leader, scan(self._proc), self._proc)
             if all(process.over for process in members.values()):
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
+                raise ResizeRefusedError(
+                    container_id, f"pid {container.leader.pid}", "its processes are gone", gone=True
+                )
             if os.getpid() in members:
                 why = "the sidecar itself is among the container's processes"
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
-            outside = members.keys() - set(files.pids(held.group))
+                raise ResizeRefusedError(container_id, f"pid {container.leader.pid}", why)
+            outside = members.keys() - set(files.pids(container.group))
             outside -= {pid for pid in outside & tried if members[pid].over}  # a zombie may have living threads
             if not outside:
-                held.known = set(files.pids(held.group))
+                container.known = set(files.pids(container.group))
                 return
             for pid in sorted(outside):
-                self._move(container_id, held, pid, sure=pid in tried)
+                self._move(container_id, container, pid, sure=pid in tried)
             tried |= outside
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
-        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+        raise ResizeRefusedError(container_id, f"pid {container.leader.pid}", why)
 
-    def _move(self, container_id: str, held: Attached, pid: int, sure: bool) -> None:
+    def _move(self, container_id: str, container: Attached, pid: int, sure: bool) -> None:
         """Move a process in; a zombie may show a group that is deleted, and is seen again only if it lives."""
         at = self._at(container_id, pid)
-        if at is None or at == held.group:
+        if at is None or at == container.group:
             return
-        if pid not in held.known and at != held.taken.origin:
+        if pid not in container.known and at != container.taken.origin:
             if not sure:
                 return
             why = f"process {pid} is in a group of its own, {at}"
-            raise ResizeRefusedError(container_id, str(held.group), why, remedy=ALONE)
-        files.move(held.group, pid, container_id)
+            raise ResizeRefusedError(container_id, str(container.group), why, remedy=ALONE)
+        files.move(container.group, pid, container_id)
 
-    def escaped(self, held: Attached) -> bool:
+    def escaped(self, container: Attached) -> bool:
         """Return whether a process was moved out; stores which processes are inside."""
-        if held.taken.origin is None:
+        if container.taken.origin is None:
             return False
-        inside = set(files.pids(held.group))
-        missing, held.known = held.known - inside, held.known | inside
+        inside = set(files.pids(container.group))
+        missing, container.known = container.known - inside, container.known | inside
         for pid in missing:
             process = look(pid, self._proc)
             if process is not None and not process.over:
                 return True
-            held.known.discard(pid)
+            container.known.discard(pid)
         return False

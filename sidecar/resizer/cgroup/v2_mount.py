@@ -26,12 +26,12 @@ def unified(proc: Path = PROC) -> Hierarchy:
 
     Raises ResizeRefusedError when there is none, or none that can be written.
     """
-    found = mounts("cgroup2", proc)
-    if not found:
+    candidates = mounts("cgroup2", proc)
+    if not candidates:
         raise ResizeRefusedError("", "cgroup2", "no cgroup v2 is mounted", remedy=f"mount it; {_V1}")
-    best = next(filter(_has_cpu, found), None)
+    best = next(filter(_has_cpu, candidates), None)
     if best is None:
-        raise ResizeRefusedError("", str(found[0].mount), "cgroup v2 has no cpu controller here", remedy=_V1)
+        raise ResizeRefusedError("", str(candidates[0].mount), "cgroup v2 has no cpu controller here", remedy=_V1)
     if not best.writable:
         remedy = "mount it writable (Docker: --privileged --cgroupns=host)"
         raise ResizeRefusedError("", str(best.mount), "it is mounted read-only", remedy=remedy)
@@ -97,5 +97,5 @@ def enable(group: Path, controller: str, mount: Path, container_id: str) -> None
 
 def below(mount: Path, path: str) -> Path:
     """Return a group's folder from a path below the mount, or one that begins with the mount."""
-    given = Path(path)
-    return given if mount in given.parents else mount / path.strip("/")
+    folder = Path(path)
+    return folder if mount in folder.parents else mount / path.strip("/")

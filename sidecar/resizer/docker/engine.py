@@ -77,7 +77,7 @@ class Engine:
             except NotFound:
                 return None
 
-        return self._asked("inspect", container_id, inspect)
+        return self._answer("inspect", container_id, inspect)
 
     def update(self, docker_id: str, limits: Mapping[str, int], container_id: str) -> None:
         """Write limits, named as in the Engine API (NanoCpus, CpuQuota, CpuShares). Raises ResizeRefusedError."""
@@ -120,7 +120,7 @@ class Engine:
                 raise APIError(str(error), response, _message(response)) from error
 
         try:
-            self._asked(setting, container_id, post)
+            self._answer(setting, container_id, post)
         except ResizeRefusedError as error:
             if not error.gone and not error.retriable:
                 docker = self.find(docker_id, container_id)  # a container that ends is refused in many words
@@ -128,7 +128,7 @@ class Engine:
                     raise ResizeRefusedError(container_id, setting, error.why, gone=True) from error
             raise
 
-    def _asked(self, setting: str, container_id: str, call: Callable[[], T]) -> T:
+    def _answer(self, setting: str, container_id: str, call: Callable[[], T]) -> T:
         try:
             self._knock()
         except OSError as error:

@@ -113,12 +113,12 @@ class Record:
         """Read what the file says; False when it was never fully written, and its container never touched."""
         text = os.pread(self._descriptor, 65536, 0)
         try:
-            said: dict[str, Any] = json.loads(text)
+            fields: dict[str, Any] = json.loads(text)
         except ValueError:
             return False
-        self.container_id, self.url, self.docker_id = said["container_id"], said["url"], said["docker_id"]
-        self.shares, self.paused = said["shares"], said["paused"]
-        self.limits = Limits(**said["limits"])
+        self.container_id, self.url, self.docker_id = fields["container_id"], fields["url"], fields["docker_id"]
+        self.shares, self.paused = fields["shares"], fields["paused"]
+        self.limits = Limits(**fields["limits"])
         return True
 
 

@@ -47,7 +47,7 @@ class DockerResizer:
 
     def __init__(self, url: str = DEFAULT_URL, records: Path = DEFAULT_FOLDER, timeout_s: float = 10.0) -> None:
         self.engine, self.records = Engine(url, timeout_s), records
-        self._held: dict[str, _Held] = {}
+        self._containers: dict[str, _Held] = {}
 
     def knows(self, container_id: str) -> bool:
         """Return whether a Docker container of this name exists. Raises ResizeRefusedError."""
@@ -55,9 +55,9 @@ class DockerResizer:
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Attach a Docker container; while it is still starting, the refusal is retriable."""
-        held = self._held.get(container_id)
-        if held is not None:
-            if held.leader == leader:
+        container = self._containers.get(container_id)
+        if container is not None:
+            if container.leader == leader:
                 return
             self.detach(container_id)  # it was launched again
         docker = self._running(container_id)
@@ -78,78 +78,80 @@ class DockerResizer:
                 record.drop()
             raise
         used_s = (group.cpu_s() if group else None) or 0.0
-        self._held[container_id] = _Held(leader, docker, record, group, used_s, full(record.limits, record.shares))
+        self._containers[container_id] = _Held(
+            leader, docker, record, group, used_s, full(record.limits, record.shares)
+        )
 
     def shrink(self, container_id: str, cores: float) -> None:
         """Bound the container's CPU; a paused one is resumed within the bound."""
-        held = self._of(container_id, "shrink")
-        self._set(container_id, held, shrunk(held.record.limits, cores, held.record.shares))
-        self._unpause(container_id, held)
+        container = self._of(container_id, "shrink")
+        self._set(container_id, container, shrunk(container.record.limits, cores, container.record.shares))
+        self._unpause(container_id, container)
 
     def freeze(self, container_id: str) -> None:
         """Pause the container."""
-        held = self._of(container_id, "freeze")
-        if held.paused:
+        container = self._of(container_id, "freeze")
+        if container.paused:
             return
-        unanswered = held.record.paused
-        self._note(held, paused=True)
+        unanswered = container.record.paused
+        self._note(container, paused=True)
         try:
-            self._pause(container_id, held)
+            self._pause(container_id, container)
         except ResizeRefusedError as error:
-            if error.retriable or held.paused:  # the daemon may have done it; or did, but not its bound again
+            if error.retriable or container.paused:  # the daemon may have done it; or did, but not its bound again
                 raise
             if not (unanswered and self._running(container_id).paused):
-                self._note(held, paused=False)
+                self._note(container, paused=False)
                 raise
-        held.paused = True
+        container.paused = True
 
     def restore(self, container_id: str) -> None:
         """Restore the container's own limits, and resume it if it was paused here."""
-        held = self._of(container_id, "restore")
-        self._set(container_id, held, full(held.record.limits, held.record.shares))
-        self._unpause(container_id, held)
+        container = self._of(container_id, "restore")
+        self._set(container_id, container, full(container.record.limits, container.record.shares))
+        self._unpause(container_id, container)
 
     def holds(self, container_id: str) -> bool:
         """Return whether the cgroup still has the limits that were set last; True if it is gone."""
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             return False
-        if held.group is None:
-            return self._holds_by_engine(container_id, held)
-        quota, shares, frozen = held.group.quota_us(), held.group.shares(), held.group.frozen()
+        if container.group is None:
+            return self._holds_by_engine(container_id, container)
+        quota, shares, frozen = container.group.quota_us(), container.group.shares(), container.group.frozen()
         return (
-            quota in (None, quota_us(held.limits))
-            and (shares is None or shares == held.limits.get("CpuShares", shares))
-            and (not held.paused or frozen in (None, True))
+            quota in (None, quota_us(container.limits))
+            and (shares is None or shares == container.limits.get("CpuShares", shares))
+            and (not container.paused or frozen in (None, True))
         )
 
     def reassert(self, container_id: str) -> None:
         """Write the limits that were set last again."""
-        held = self._of(container_id, "reassert")
-        self._update(container_id, held, held.limits)
-        if held.paused and not self._running(container_id).paused:
-            self._pause(container_id, held)
+        container = self._of(container_id, "reassert")
+        self._update(container_id, container, container.limits)
+        if container.paused and not self._running(container_id).paused:
+            self._pause(container_id, container)
 
     def usage(self, container_id: str) -> Usage:
         """Return the use of the container's cgroup since it was attached, all its processes together."""
-        held = self._held.get(container_id)
-        if held is None or held.group is None:
+        container = self._containers.get(container_id)
+        if container is None or container.group is None:
             return Usage(None, None)
-        cpu_s = held.group.cpu_s()
-        return Usage(None if cpu_s is None else cpu_s - held.attached_cpu_s, held.group.memory_mb())
+        cpu_s = container.group.cpu_s()
+        return Usage(None if cpu_s is None else cpu_s - container.attached_cpu_s, container.group.memory_mb())
 
     def detach(self, container_id: str) -> None:
         """Restore the container's limits and forget it."""
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             return
         try:
             self.restore(container_id)
         except ResizeRefusedError as error:
             if not error.gone:
                 raise
-        held.record.drop()
-        del self._held[container_id]
+        container.record.drop()
+        del self._containers[container_id]
 
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
         """Return the path of the record with the original limits."""
@@ -158,13 +160,13 @@ class DockerResizer:
     def close(self) -> None:
         """Detach everything. Raises the last ResizeRefusedError; those records stay for the guardian."""
         last: ResizeRefusedError | None = None
-        for container_id, held in list(self._held.items()):
+        for container_id, container in list(self._containers.items()):
             try:
                 self.detach(container_id)
             except ResizeRefusedError as error:
-                held.record.close()
+                container.record.close()
                 last = error
-        self._held.clear()
+        self._containers.clear()
         self.engine.close()
         if last is not None:
             raise last
@@ -183,61 +185,62 @@ class DockerResizer:
         return docker
 
     def _of(self, container_id: str, setting: str) -> _Held:
-        held = self._held.get(container_id)
-        if held is None:
+        container = self._containers.get(container_id)
+        if container is None:
             raise ResizeRefusedError(container_id, setting, "it was not attached")
-        return held
+        return container
 
-    def _set(self, container_id: str, held: _Held, limits: dict[str, int]) -> None:
-        if limits != held.limits or not self.holds(container_id):
-            self._update(container_id, held, limits)
-            held.limits = limits
+    def _set(self, container_id: str, container: _Held, limits: dict[str, int]) -> None:
+        if limits != container.limits or not self.holds(container_id):
+            self._update(container_id, container, limits)
+            container.limits = limits
 
-    def _update(self, container_id: str, held: _Held, limits: dict[str, int]) -> None:
-        self.engine.update(held.docker.docker_id, limits, container_id)
-        if held.group is not None and held.group.quota_us() is None:  # the Engine takes limits for the next start
+    def _update(self, container_id: str, container: _Held, limits: dict[str, int]) -> None:
+        self.engine.update(container.docker.docker_id, limits, container_id)
+        group = container.group
+        if group is not None and group.quota_us() is None:  # the Engine takes limits for the next start
             raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
 
-    def _pause(self, container_id: str, held: _Held) -> None:
+    def _pause(self, container_id: str, container: _Held) -> None:
         """Pause, with retries: the kernel freezes tasks when they run next, and the Engine gives up before.
 
         A container that its bound has stopped gets its own limits for that time.
         """
-        bound, until_s = held.limits, time.monotonic() + _PAUSE_WITHIN_S
+        bound, until_s = container.limits, time.monotonic() + _PAUSE_WITHIN_S
         try:
-            while not self._paused(container_id, held, time.monotonic() >= until_s):
-                self._set(container_id, held, full(held.record.limits, held.record.shares))
+            while not self._paused(container_id, container, time.monotonic() >= until_s):
+                self._set(container_id, container, full(container.record.limits, container.record.shares))
                 time.sleep(_PAUSE_AGAIN_S)
         finally:
-            self._set(container_id, held, bound)
+            self._set(container_id, container, bound)
 
-    def _paused(self, container_id: str, held: _Held, is_last: bool) -> bool:
+    def _paused(self, container_id: str, container: _Held, is_last: bool) -> bool:
         try:
-            self.engine.pause(held.docker.docker_id, container_id)
+            self.engine.pause(container.docker.docker_id, container_id)
         except ResizeRefusedError as error:
             if is_last or _UNFROZEN not in error.why:
                 raise
             return False
-        held.paused = True
+        container.paused = True
         return True
 
-    def _unpause(self, container_id: str, held: _Held) -> None:
-        if held.record.paused:
-            _let_go_on(self.engine, held.docker.docker_id, container_id)
-            held.paused = False
-            self._note(held, paused=False)
+    def _unpause(self, container_id: str, container: _Held) -> None:
+        if container.record.paused:
+            _let_go_on(self.engine, container.docker.docker_id, container_id)
+            container.paused = False
+            self._note(container, paused=False)
 
-    def _note(self, held: _Held, *, paused: bool) -> None:
-        held.record.paused = paused
-        held.record.write()
+    def _note(self, container: _Held, *, paused: bool) -> None:
+        container.record.paused = paused
+        container.record.write()
 
-    def _holds_by_engine(self, container_id: str, held: _Held) -> bool:
-        docker = self.engine.find(held.docker.docker_id, container_id)
+    def _holds_by_engine(self, container_id: str, container: _Held) -> bool:
+        docker = self.engine.find(container.docker.docker_id, container_id)
         if docker is None or not docker.runs:
             return True
-        said = {"NanoCpus": docker.limits.nano_cpus, "CpuQuota": docker.limits.cpu_quota or -1}
-        return all(said.get(key, value) == value for key, value in held.limits.items()) and (
-            not held.paused or docker.paused
+        limits = {"NanoCpus": docker.limits.nano_cpus, "CpuQuota": docker.limits.cpu_quota or -1}
+        return all(limits.get(key, value) == value for key, value in container.limits.items()) and (
+            not container.paused or docker.paused
         )
 
 

@@ -39,9 +39,9 @@ def session(sessions: Sessions) -> Connection:
 def test_of_two_sessions_that_end_together_one_stays() -> None:
     sessions = Sessions()
     first, second = session(sessions), session(sessions)
-    assert sessions.has_other_kept(first)
+    assert sessions.has_other_orphan(first)
     assert first.upstream is not None
     first.upstream.close()  # its end is not noticed yet
-    assert not sessions.has_other_kept(second)
+    assert not sessions.has_other_orphan(second)
     assert sessions.best(ATTEMPT) is second
-    assert sessions.kept() == [second]
+    assert sessions.orphans() == [second]

@@ -95,10 +95,10 @@ def test_docker_containers_go_to_docker_and_others_elsewhere(dockerd: Dockerd, e
     with launched(dockerd, "true", outside) as plain:
         either.attach(outside, plain.leader)
         either.shrink(outside, 0.05)
-        assert either.of(outside) is either.other
-        assert isinstance(either.other, Fake) and either.other.cores == {outside: 0.05}
+        assert either.of(outside) is either.fallback
+        assert isinstance(either.fallback, Fake) and either.fallback.cores == {outside: 0.05}
         either.detach(outside)
-    assert either.other.leaders == {}
+    assert either.fallback.leaders == {}
     either.restore(inside)
     assert group(leader).quota_us() == -1
     either.detach(inside)
@@ -140,7 +140,7 @@ def test_a_docker_container_that_appears_late_is_taken_over(
     cid = new_name()
     with launched(dockerd, DOCKER_RUN, cid) as script:
         either.attach(cid, script.leader)  # the launch script has not come to its command
-        assert either.of(cid) is either.other
+        assert either.of(cid) is either.fallback
         if call:
             getattr(either, call)(cid, *([0.05] if call == "shrink" else []))
         assert either.holds(cid)
@@ -152,7 +152,7 @@ def test_a_docker_container_that_appears_late_is_taken_over(
         clock.now_s -= 61
         either.reassert(cid)
         assert either.of(cid) is either.docker and either.holds(cid)
-        assert isinstance(either.other, Fake) and either.other.leaders == {}
+        assert isinstance(either.fallback, Fake) and either.fallback.leaders == {}
         limits = group(leader_of(dockerd, cid))
         assert limits.quota_us() == (5000 if call == "shrink" else -1)
         assert limits.frozen() is (call == "freeze")
@@ -201,7 +201,7 @@ def test_without_a_daemon_only_docker_clients_are_refused(dockerd: Dockerd, tmp_
     plain, client = new_name(), new_name()
     with launched(dockerd, "true", plain) as script:
         either.attach(plain, script.leader)
-        assert either.of(plain) is either.other and either.holds(plain)
+        assert either.of(plain) is either.fallback and either.holds(plain)
     with launched(dockerd, "exec -a docker bash -c 'read go; true' run --name $CONTAINER_ID", client) as script:
         script.go()
         assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[:1] == ["docker"])

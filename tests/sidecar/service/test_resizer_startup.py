@@ -26,8 +26,8 @@ def test_memory_of_shrunk_containers_is_squeezed_as_the_settings_say(
 ) -> None:
     asked: dict[str, Any] = {}
 
-    def choose(wanted: str, **more: Any) -> Chosen:
-        asked.update(more, wanted=wanted)
+    def choose(mechanism: str, **more: Any) -> Chosen:
+        asked.update(more, mechanism=mechanism)
         return Chosen(None, {"cgroup2": "not here"})
 
     monkeypatch.setattr(resizer_startup, "choose", choose)
@@ -37,5 +37,5 @@ def test_memory_of_shrunk_containers_is_squeezed_as_the_settings_say(
     (tmp_path / "yarn-site.xml").write_text("<configuration/>")
     conf = load_hadoop_conf(tmp_path, {})
     resizer_startup.choose_resizer(settings, Somewhere(), las, conf)  # type: ignore[arg-type]
-    assert (asked["squeeze"], asked["wanted"]) == (Squeeze(0.5, 0.25), "auto")
+    assert (asked["squeeze"], asked["mechanism"]) == (Squeeze(0.5, 0.25), "auto")
     assert asked["parent"] == "quicksilver/node1"

@@ -114,7 +114,7 @@ def test_a_registration_answer_with_a_size_is_made_larger() -> None:
     answer = s.RegisterNodeManagerResponseProto(resource=resource(8192, 6))
     got = s.RegisterNodeManagerResponseProto.FromString(talk.answer(call, answer).body)
     assert got.resource == resource(8192, 10)
-    assert talk.notes == [Resized(Size(8192, 10), Size(8192, 6), held=False)]
+    assert talk.notes == [Resized(Size(8192, 10), Size(8192, 6), holds_more=False)]
 
 
 def test_an_update_of_the_node_acts_shifted_and_never_takes_what_runs() -> None:
@@ -126,10 +126,10 @@ def test_an_update_of_the_node_acts_shifted_and_never_takes_what_runs() -> None:
     answer = s.NodeHeartbeatResponseProto(response_id=3, resource=resource(4096, 2))
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(call, answer).body)
     assert got.resource == resource(4096, 7)  # 2 + 4, but 7 run
-    assert talk.notes == [Resized(Size(4096, 7), Size(4096, 2), held=True)]
+    assert talk.notes == [Resized(Size(4096, 7), Size(4096, 2), holds_more=True)]
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer).body)
     assert got.resource == resource(4096, 6)
-    assert talk.notes == [Resized(Size(4096, 6), Size(4096, 2), held=False)]
+    assert talk.notes == [Resized(Size(4096, 6), Size(4096, 2), holds_more=False)]
     talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer)
     assert talk.notes == []  # dynamic-resources.xml says it with each heartbeat: said once
 
