@@ -92,16 +92,16 @@ def dash_of(index: int) -> int:
 
 def colours_of(plots: Sequence[Plot]) -> dict[str, int]:
     """Return a colour for each name on a page, in the order in which they come; bars of one kind have their labels'."""
-    found: dict[str, int] = {}
+    colours: dict[str, int] = {}
     for plot in plots:
         single = isinstance(plot, Bars) and len(plot.series) == 1
         for name in plot.labels if single and isinstance(plot, Bars) else _series_of(plot):
-            found.setdefault(name, len(found))
-    return found
+            colours.setdefault(name, len(colours))
+    return colours
 
 
 def _series_of(plot: Plot) -> list[str]:
-    return [one.name for one in plot.series] if isinstance(plot, Lines) else [name for name, _ in plot.series]
+    return [series.name for series in plot.series] if isinstance(plot, Lines) else [name for name, _ in plot.series]
 
 
 def chart(plot: Plot, colours: Mapping[str, int]) -> Chart:
@@ -116,11 +116,11 @@ def _lines(plot: Lines, colours: Mapping[str, int]) -> Markup:
     content = {
         "title": plot.title,
         "x": _axis(plot.x),
-        "y": _axis(plot.y) | {"grounded": all(one >= 0 for series in plot.series for one in series.y)},
+        "y": _axis(plot.y) | {"grounded": all(value >= 0 for series in plot.series for value in series.y)},
         "step": plot.step,
         "marks": plot.marks,
         "reference": plot.reference,
-        "series": [_series(one, plot, colours[one.name]) for one in plot.series],
+        "series": [_series(series, plot, colours[series.name]) for series in plot.series],
     }
     return Markup(json.dumps(content, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026"))
 
@@ -173,11 +173,11 @@ def _bars(plot: Bars, colours: Mapping[str, int], legend: Legend) -> Chart:
     high = high if high > low else 1.0  # nothing but zeros
     rows = []
     for at, label in enumerate(plot.labels):
-        found: list[Bar | None] = []
+        bars: list[Bar | None] = []
         for name, values in plot.series:
             colour = colours[label if len(plot.series) == 1 else name]
-            found.append(_bar(values[at], f"{label}, {name}" if len(plot.series) > 1 else label, colour, low, high))
-        rows.append(BarRow(label, found))
+            bars.append(_bar(values[at], f"{label}, {name}" if len(plot.series) > 1 else label, colour, low, high))
+        rows.append(BarRow(label, bars))
     return Chart("bars", plot.title, legend, scale=_scale(plot.x, low, high, plot.reference), bars=rows)
 
 

@@ -59,7 +59,7 @@ def _template() -> Template:
 
 def _blocks(section: Section, colours: Mapping[str, int]) -> list[Prose | Table | Code | list[Chart]]:
     """Return a section's blocks; plots that follow each other are one list, side by side where there is room."""
-    found: list[Prose | Table | Code | list[Chart]] = []
+    blocks: list[Prose | Table | Code | list[Chart]] = []
 
     def is_plot(block: Block) -> bool:
         return isinstance(block, Plot)
@@ -68,11 +68,11 @@ def _blocks(section: Section, colours: Mapping[str, int]) -> list[Prose | Table 
         charts: list[Chart] = []
         for block in group:
             if isinstance(block, (Prose, Table, Code)):
-                found.append(block)
+                blocks.append(block)
             else:
                 charts.append(chart(block, colours))
-        found += [charts] if charts else []
-    return found
+        blocks += [charts] if charts else []
+    return blocks
 
 
 def html(page: Page) -> str:

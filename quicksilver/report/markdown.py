@@ -17,19 +17,19 @@ def _numbers(column: Iterable[Value]) -> bool:
     return kinds == {True}
 
 
-def table(found: Table) -> str:
+def table(block: Table) -> str:
     """Return one table; a column of numbers alone stands to the right."""
-    columns = zip(*found.rows, strict=True) if found.rows else ([] for _ in found.columns)
+    columns = zip(*block.rows, strict=True) if block.rows else ([] for _ in block.columns)
     ruler = ["---:" if _numbers(column) else "---" for column in columns]
-    lines = [_row(list(found.columns)), "|" + "|".join(ruler) + "|"]
-    lines += [_row([shown(value) for value in row]) for row in found.rows]
-    return "\n".join(([f"{found.title}:", ""] if found.title else []) + lines)
+    lines = [_row(list(block.columns)), "|" + "|".join(ruler) + "|"]
+    lines += [_row([shown(value) for value in row]) for row in block.rows]
+    return "\n".join(([f"{block.title}:", ""] if block.title else []) + lines)
 
 
-def code(found: Code) -> str:
+def code(block: Code) -> str:
     """Return a fenced block."""
-    head = f"{found.title}:\n\n" if found.title else ""
-    return f"{head}```{found.language}\n{found.text}\n```"
+    head = f"{block.title}:\n\n" if block.title else ""
+    return f"{head}```{block.language}\n{block.text}\n```"
 
 
 def _text(block: Prose | Table | Code) -> str:

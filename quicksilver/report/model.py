@@ -52,10 +52,10 @@ class Series:
 
     def __post_init__(self) -> None:
         """Check lengths and numbers."""
-        lengths = {len(self.x), len(self.y)} | {len(one) for one in (self.low, self.high) if len(one)}
+        lengths = {len(self.x), len(self.y)} | {len(column) for column in (self.low, self.high) if len(column)}
         if len(lengths) != 1 or bool(len(self.low)) != bool(len(self.high)):
             raise ValueError(f"series {self.name!r}: x, y, low and high have not the same length")
-        if not all(isfinite(one) for column in (self.x, self.y, self.low, self.high) for one in column):
+        if not all(isfinite(number) for column in (self.x, self.y, self.low, self.high) for number in column):
             raise ValueError(f"series {self.name!r}: a number is not finite; leave such points out")
 
 

@@ -15,9 +15,9 @@ def cdf(name: str, samples: Sequence[float], points: int = _POINTS) -> Series:
     """Return cumulative shares at no more than `points` samples, the smallest and largest included, from 0 to 1."""
     ordered = sorted(samples)
     count = len(ordered)
-    kept = range(count) if count <= points else sorted({round(n * (count - 1) / (points - 1)) for n in range(points)})
-    shares = [0.0, *((at + 1) / count for at in kept)]
-    return Series(name, [ordered[0], *(ordered[at] for at in kept)], shares)
+    ranks = range(count) if count <= points else sorted({round(n * (count - 1) / (points - 1)) for n in range(points)})
+    shares = [0.0, *((at + 1) / count for at in ranks)]
+    return Series(name, [ordered[0], *(ordered[at] for at in ranks)], shares)
 
 
 def per_second(times_s: Iterable[float], until_s: float, step_s: float = 1.0) -> list[float]:
@@ -49,7 +49,7 @@ def growth(x: Sequence[float], y: Sequence[float]) -> Growth:
     """
     if len(set(x)) < 2 or min(*x, *y) <= 0:
         raise ValueError("growth needs two different sizes, and figures above 0")
-    points = [(log(one), log(other)) for one, other in zip(x, y, strict=True)]
+    points = [(log(size), log(figure)) for size, figure in zip(x, y, strict=True)]
     mean_x, mean_y = (sum(column) / len(points) for column in zip(*points, strict=True))
     exponent = sum((u - mean_x) * (v - mean_y) for u, v in points) / sum((u - mean_x) ** 2 for u, _ in points)
     return Growth(exp(mean_y - exponent * mean_x), exponent)

@@ -51,12 +51,12 @@ def effect(base: Sequence[float], changed: Sequence[float], as_ratio: bool = Tru
     ValueError for fewer than two pairs, or when some have no partner.
     """
     pairs = list(zip(base, changed, strict=True))
-    ratio = as_ratio and all(one > 0 and other > 0 for one, other in pairs)
+    ratio = as_ratio and all(before > 0 and after > 0 for before, after in pairs)
     if ratio:
-        found = [exp(x) for x in interval([log(other / one) for one, other in pairs])]
+        values = [exp(x) for x in interval([log(after / before) for before, after in pairs])]
     else:
-        found = list(interval([other - one for one, other in pairs]))
+        values = list(interval([after - before for before, after in pairs]))
     names = ("effect", "ci_low", "ci_high")
     return {"kind": "ratio" if ratio else "difference"} | {
-        name: round(x, 4) for name, x in zip(names, found, strict=True)
+        name: round(x, 4) for name, x in zip(names, values, strict=True)
     }
