@@ -101,7 +101,7 @@ def measured(cluster: Cluster, way: str, jobs: Sequence[JobRun], shrinks: Shrink
     """Return what YARN's logs show of the jobs of one way."""
     logs = [(node.name, cluster.log(f"nodemanager-{node.name}")) for node in cluster.spec.node_addresses]
     masters = registered(cluster.log("resourcemanager").read_text(errors="replace"))
-    return way_run(way, jobs, read_lives(logs), masters, shrinks.found if shrinks else {})
+    return way_run(way, jobs, read_lives(logs), masters, shrinks.intervals if shrinks else {})
 
 
 @click.command()

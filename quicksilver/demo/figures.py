@@ -80,11 +80,11 @@ def check_results(plain: WayRun, through: WayRun, expected: Mapping[str, Sequenc
 
 def as_json(plain: WayRun, through: WayRun, tasks: int, total: float) -> dict[str, Any]:
     """Return everything for a file: figures, goals, and each job and container of both ways."""
-    one, other = figures(plain), figures(through)
+    baseline, candidate = figures(plain), figures(through)
     return {
-        "plain": asdict(one),
-        "quicksilver": asdict(other),
-        "goals": goals(one, other),
+        "plain": asdict(baseline),
+        "quicksilver": asdict(candidate),
+        "goals": goals(baseline, candidate),
         "tasks_equal": tasks,
         "wall_s": round(total, 1),
         "runs": [asdict(plain), asdict(through)],

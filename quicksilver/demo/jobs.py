@@ -86,16 +86,16 @@ def run_jobs(cluster: Cluster, way: str, jobs: Sequence[Job], progress: Callable
             time.sleep(max(0.0, begin_s + job.at_s - time.monotonic()))
             folder = cluster.spec.workdir / "results" / way / job.name
             folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.iterdir():
-                left.unlink()
+            for file in folder.iterdir():
+                file.unlink()
             arguments = _arguments(cluster, job, script, folder)
             client = clients.start(cluster, f"{way}-{job.name}", "distributedshell", arguments)
             started.append((job, together.add(client), folder))
-        found = []
+        runs = []
         for job, client, folder in started:
-            found.append(_ended(cluster, job, client.wait(_TIMEOUT_S), folder))
-            progress(f"{way}: {job.name} took {found[-1].job_s:.1f} s")
-    return found
+            runs.append(_ended(cluster, job, client.wait(_TIMEOUT_S), folder))
+            progress(f"{way}: {job.name} took {runs[-1].job_s:.1f} s")
+    return runs
 
 
 def _arguments(cluster: Cluster, job: Job, script: Path, folder: Path) -> list[str]:

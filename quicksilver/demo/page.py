@@ -63,8 +63,8 @@ def rows(plain: Figures, through: Figures) -> list[list[Value]]:
     def aim(name: str) -> str:
         return f"at most {goal[name]['goal']:g}: {'met' if goal[name]['met'] else 'not met'}"
 
-    def row(label: str, one: float, other: float, aimed: str = "") -> list[Value]:
-        return [label, f"{one:.1f} s", f"{other:.1f} s", f"{other / one:.2f}" if one else "", aimed]
+    def row(label: str, base: float, value: float, aimed: str = "") -> list[Value]:
+        return [label, f"{base:.1f} s", f"{value:.1f} s", f"{value / base:.2f}" if base else "", aimed]
 
     return [
         row("short jobs, p50", plain.short_p50_s, through.short_p50_s, aim("short_p50_ratio")),

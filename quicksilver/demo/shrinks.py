@@ -32,7 +32,7 @@ class Shrinks:
     def __init__(self, urls: Sequence[str]) -> None:
         """Prepare; urls: as `sidecars` returns them."""
         self._urls = urls
-        self.found: dict[str, list[Interval]] = {}
+        self.intervals: dict[str, list[Interval]] = {}
         """By container, the intervals in which it was seen shrunk."""
         self.failures = 0
         """Polls without an answer."""
@@ -56,18 +56,18 @@ class Shrinks:
         while not self._stopped.wait(EVERY_S):
             for url in self._urls:
                 try:
-                    found = json.loads(get_text(url))
+                    rows = json.loads(get_text(url))
                 except requests.RequestException:
                     self.failures += 1
                     continue
-                self.look(url, [one["container_id"] for one in found if one["state"] == "shrunk"], time.time())
+                self.look(url, [row["container_id"] for row in rows if row["state"] == "shrunk"], time.time())
 
     def look(self, node: str, shrunk: Iterable[str], now_s: float) -> None:
         """Add what one node showed: an interval goes on while each look at the node finds the container shrunk."""
         before_s = self._last_s.get(node, now_s)
         self._last_s[node] = now_s
         for container in shrunk:
-            intervals = self.found.setdefault(container, [])
+            intervals = self.intervals.setdefault(container, [])
             if intervals and intervals[-1][1] >= before_s:
                 intervals[-1] = (intervals[-1][0], now_s)
             else:

@@ -122,7 +122,7 @@ def rows_of(uses: Sequence[Use], nodes: Sequence[str], slots: int) -> tuple[list
     A node has `slots` rows, and more where more containers were there at a time; a container takes the first free one.
     """
     names: list[str] = []
-    found: dict[str, int] = {}
+    rows: dict[str, int] = {}
     for node in nodes:
         free_s = [0.0] * slots
         for use in sorted((use for use in uses if use.node == node), key=lambda use: use.begin_s):
@@ -130,6 +130,6 @@ def rows_of(uses: Sequence[Use], nodes: Sequence[str], slots: int) -> tuple[list
             if row == len(free_s):
                 free_s.append(0.0)
             free_s[row] = use.end_s
-            found[use.container] = len(names) + row
+            rows[use.container] = len(names) + row
         names += [f"{node} {number}" for number in range(1, len(free_s) + 1)]
-    return names, found
+    return names, rows

@@ -119,8 +119,8 @@ def test_an_interval_goes_on_while_each_look_finds_it() -> None:
     for at_s, shrunk in ((1.0, ["a"]), (1.3, ["a"]), (1.6, []), (1.9, ["a"]), (2.2, ["a"])):
         found.look("node1", shrunk, at_s)
         found.look("node2", [], at_s + 0.1)
-    assert found.found == {"a": [(1.0, 1.3), (1.9, 2.2)]}
-    assert total_s(found.found["a"]) == pytest.approx(0.6)
+    assert found.intervals == {"a": [(1.0, 1.3), (1.9, 2.2)]}
+    assert total_s(found.intervals["a"]) == pytest.approx(0.6)
 
 
 def test_a_stopped_task_makes_no_progress(tmp_path: Path) -> None:
