@@ -75,11 +75,11 @@ def completion(shell: str) -> None:
     """
     from quicksilver.cli import cli  # the program imports this module by its name
 
-    found = get_completion_class(shell)
-    if found is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise QuicksilverError(f"click completes nothing in {shell}", remedy="install a newer click")
     click.echo(f"# {_SHELLS[shell]}")
-    click.echo(found(cli, {}, _NAME, _VARIABLE).source())
+    click.echo(shell_class(cli, {}, _NAME, _VARIABLE).source())
 
 
 def _list(as_json: bool) -> None:

@@ -70,7 +70,7 @@ def part_of(page: Page, anchor: str) -> Page:
     lines = page.text.splitlines(keepends=True)
     for number, (level, title, line) in enumerate(headings):
         if slug(title) == anchor.lower():
-            later = (at for other, _, at in headings[number + 1 :] if other <= level)
+            later = (at for depth, _, at in headings[number + 1 :] if depth <= level)
             return Page(f"{page.topic}#{anchor}", title, "".join(lines[line : next(later, len(lines))]))
     hint = close_to(anchor, [slug(title) for _, title, _ in headings])
     raise NoSuchTopicError(hint, place=f"{page.topic} has no part '{anchor}'")
@@ -87,6 +87,6 @@ def _headings(text: str) -> Iterator[tuple[int, str, int]]:
     for number, line in enumerate(text.splitlines()):
         if _FENCE.match(line):
             fenced = not fenced
-        found = None if fenced else _HEADING.match(line)
-        if found is not None:
-            yield len(found[1]), found[2], number
+        match = None if fenced else _HEADING.match(line)
+        if match is not None:
+            yield len(match[1]), match[2], number

@@ -54,10 +54,10 @@ def _lines(program: click.Group, sections: Mapping[str, Sequence[str]], name: st
     yield from _paragraphs(program.help or "")
     for heading, commands in sections.items():
         yield f'.SH "{escaped(heading.upper())}"'
-        for one in commands:
-            command = program.get_command(top, one)
+        for child in commands:
+            command = program.get_command(top, child)
             if command is not None:
-                yield from _command(command, click.Context(command, info_name=one, parent=top))
+                yield from _command(command, click.Context(command, info_name=child, parent=top))
     yield '.SH "OPTIONS OF THE CONNECTION"'
     yield from _paragraphs("All commands that ask the proxy take these:")
     yield from _common(program, top)
