@@ -66,9 +66,9 @@ def start(workdir: Path, plain: bool, as_json: bool, **fields: int | bool) -> No
 @_dir
 def restart_yarn(plain: bool, as_json: bool, workdir: Path) -> None:
     """Restart ResourceManager and NodeManagers only, with or without the overlay."""
-    found = Cluster.attach(workdir)
-    _with_progress("YARN", lambda progress: found.restart_yarn(overlay=not plain, progress=progress))
-    _print(found.status(), as_json)
+    target = Cluster.attach(workdir)
+    _with_progress("YARN", lambda progress: target.restart_yarn(overlay=not plain, progress=progress))
+    _print(target.status(), as_json)
 
 
 @cluster.command("stop")
@@ -76,10 +76,10 @@ def restart_yarn(plain: bool, as_json: bool, workdir: Path) -> None:
 @_dir
 def stop(as_json: bool, workdir: Path) -> None:
     """Stop every daemon and container of the cluster; its files stay."""
-    found = Cluster.attach(workdir)
-    _with_progress(f"cluster in {workdir}", found.stop)
+    target = Cluster.attach(workdir)
+    _with_progress(f"cluster in {workdir}", target.stop)
     if as_json:
-        click.echo(json.dumps(as_dict(found.status()), indent=2))
+        click.echo(json.dumps(as_dict(target.status()), indent=2))
 
 
 @cluster.command("status")
@@ -87,9 +87,9 @@ def stop(as_json: bool, workdir: Path) -> None:
 @_dir
 def status(as_json: bool, workdir: Path) -> None:
     """Show daemons, nodes and addresses; exit code 3 when the cluster is not wholly up."""
-    found = Cluster.attach(workdir).status()
-    _print(found, as_json)
-    if not found.running:
+    state = Cluster.attach(workdir).status()
+    _print(state, as_json)
+    if not state.running:
         sys.exit(3)
 
 
@@ -104,23 +104,23 @@ def run(command: str, args: tuple[str, ...], user: str | None, workdir: Path) ->
         sys.exit(process.wait())
 
 
-def as_dict(found: ClusterStatus) -> dict[str, object]:
+def as_dict(state: ClusterStatus) -> dict[str, object]:
     """Return a status as JSON knows it."""
-    spec = found.spec
+    spec = state.spec
     return {
-        "running": found.running,
+        "running": state.running,
         "overlay": spec.overlay,
         "workdir": str(spec.workdir),
         "conf_dir": str(Cluster(spec).conf_dir),
         "addresses": _addresses(spec),
         "daemons": [
-            {"name": d.name, "pid": d.pid, "alive": d.alive, "up": d.up, "log": str(d.log)} for d in found.daemons
+            {"name": d.name, "pid": d.pid, "alive": d.alive, "up": d.up, "log": str(d.log)} for d in state.daemons
         ],
         "nodes": [
-            {"node_id": str(n.rpc), "web": n.web.url, "state": found.node_states.get(str(n.rpc), "UNKNOWN")}
+            {"node_id": str(n.rpc), "web": n.web.url, "state": state.node_states.get(str(n.rpc), "UNKNOWN")}
             for n in spec.node_addresses
         ],
-        "container_processes": found.containers,
+        "container_processes": state.containers,
     }
 
 
@@ -136,20 +136,20 @@ def _addresses(spec: ClusterSpec) -> dict[str, str]:
     return addresses | {"jobhistory_web": spec.jobhistory_web.url, "namenode_web": spec.namenode_web.url}
 
 
-def _print(found: ClusterStatus, as_json: bool) -> None:
+def _print(state: ClusterStatus, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(as_dict(found), indent=2))
+        click.echo(json.dumps(as_dict(state), indent=2))
     else:
-        _show(found)
+        _show(state)
 
 
-def _show(found: ClusterStatus) -> None:
-    spec, console = found.spec, Console()
+def _show(state: ClusterStatus) -> None:
+    spec, console = state.spec, Console()
     table = Table("daemon", "pid", "state")
-    for daemon in found.daemons:
+    for daemon in state.daemons:
         table.add_row(daemon.name, str(daemon.pid), "up" if daemon.up else "starting" if daemon.alive else "dead")
     console.print(table)
-    for daemon in found.daemons:
+    for daemon in state.daemons:
         console.print(f"log of {daemon.name}: {daemon.log}", soft_wrap=True, highlight=False)
     for name, address in _addresses(spec).items():
         console.print(f"{name.replace('_', ' ')}: {address}")

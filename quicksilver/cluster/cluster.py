@@ -213,12 +213,12 @@ class Cluster:
 
     def status(self) -> ClusterStatus:
         """Ask every daemon how it is."""
-        known, alive, found = daemons.all_daemons(self.spec, self.conf), self.processes.alive(), []
+        known, alive, statuses = daemons.all_daemons(self.spec, self.conf), self.processes.alive(), []
         for name, process in self.processes.saved().daemons.items():
             up = name in alive and name in known and known[name].is_up()
-            found.append(DaemonStatus(name, process.pid, name in alive, up, self.processes.log(name)))
+            statuses.append(DaemonStatus(name, process.pid, name in alive, up, self.processes.log(name)))
         containers = len(processes.containers_below(self.spec.workdir / "local"))
-        return ClusterStatus(self.spec, tuple(found), daemons.node_states(self.spec) if alive else {}, containers)
+        return ClusterStatus(self.spec, tuple(statuses), daemons.node_states(self.spec) if alive else {}, containers)
 
     def hadoop(
         self, command: str, *args: str, user: str | None = None, timeout_s: float = 600.0, check: bool = True
@@ -256,8 +256,8 @@ class Cluster:
             Kerberos(self.spec).prepare()
         self.conf.write(launcher.jars)
         self.processes.end_containers()  # left by a NodeManager that was killed from outside
-        for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
-            shutil.rmtree(left, ignore_errors=True)
+        for folder in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
+            shutil.rmtree(folder, ignore_errors=True)
         (self.spec.workdir / "logs").mkdir(exist_ok=True)
         if self.spec.yarn_only:
             self.spec.files.mkdir(exist_ok=True)

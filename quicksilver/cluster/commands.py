@@ -55,9 +55,9 @@ class Launcher:
 
     def env(self, conf_dir: Path, user: str | None = None) -> dict[str, str]:
         """Return the environment without settings for another Hadoop; user: act as that one (simple authentication)."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith((*_FOREIGN, "CLASSPATH"))}
+        base = {name: value for name, value in os.environ.items() if not name.startswith((*_FOREIGN, "CLASSPATH"))}
         own = {"JAVA_HOME": str(self.java.home), "HADOOP_CONF_DIR": str(conf_dir)}
-        return kept | own | ({"HADOOP_USER_NAME": user} if user else {})
+        return base | own | ({"HADOOP_USER_NAME": user} if user else {})
 
     def client_env(self, conf_dir: Path, user: str | None) -> dict[str, str]:
         """Return the environment of a client program: logged in as `user`, where the cluster wants that."""

@@ -44,18 +44,18 @@ class DaemonProcesses:
             raise StateError(f"{self._spec.workdir}: no daemon {name} was started. Take one of: {', '.join(saved)}.")
         return saved[name]
 
-    def check_ports(self, wanted: Iterable[Daemon]) -> None:
+    def check_ports(self, daemons: Iterable[Daemon]) -> None:
         """Check that the daemons' ports are free. Raises PortInUseError."""
         low, high = self._spec.base_port, self._spec.last_port
         check_free(
-            (listen for daemon in wanted for listen in daemon.listens),
+            (listen for daemon in daemons for listen in daemon.listens),
             f"Stop that process, or choose another --base-port (this cluster takes {low} to {high}).",
         )
 
-    def spawn(self, wanted: Sequence[Daemon], launcher: Launcher, progress: Progress) -> None:
+    def spawn(self, daemons: Sequence[Daemon], launcher: Launcher, progress: Progress) -> None:
         """Start daemons, one after another, and note each process."""
         saved = self.saved()
-        for daemon in wanted:
+        for daemon in daemons:
             opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
             java = launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
             argv, env = daemon.argv or java, launcher.env(daemon.conf_dir) | dict(daemon.env or {})
@@ -63,26 +63,26 @@ class DaemonProcesses:
             state.save(saved)
             progress(f"{daemon.name}: starting")
 
-    def wait(self, wanted: Sequence[Daemon], progress: Progress) -> None:
+    def wait(self, daemons: Sequence[Daemon], progress: Progress) -> None:
         """Return when all answer. Raises DaemonFailedError when one ends, or is not up in time."""
-        started, waiting = time.monotonic(), list(wanted)
+        started, waiting = time.monotonic(), list(daemons)
         while waiting:
             for daemon in list(waiting):
                 if daemon.is_up():
                     waiting.remove(daemon)
                     progress(f"{daemon.name}: up after {time.monotonic() - started:.1f} s")
-            dead = [daemon for daemon in wanted if daemon.name not in self.alive()]
+            dead = [daemon for daemon in daemons if daemon.name not in self.alive()]
             if dead:
                 raise self._failed(dead[0], "ended while starting")
             if waiting and time.monotonic() - started > self._spec.start_timeout_s:
                 raise self._failed(waiting[0], f"not up after {self._spec.start_timeout_s:g} s")
             time.sleep(_POLL_S if waiting else 0)
 
-    def _failed(self, daemon: Daemon, what: str) -> DaemonFailedError:
+    def _failed(self, daemon: Daemon, problem: str) -> DaemonFailedError:
         log = self.log(daemon.name)
         lines = log.read_text(errors="replace").splitlines()
         tail = "\n".join(f"  {line}" for line in lines[-_LOG_TAIL_LINES:])
-        return DaemonFailedError(f"{daemon.name}: {what}. Its log is {log}; the end of it:\n{tail}")
+        return DaemonFailedError(f"{daemon.name}: {problem}. Its log is {log}; the end of it:\n{tail}")
 
     def stop_all(self) -> None:
         """Stop all daemons and containers."""
@@ -101,5 +101,5 @@ class DaemonProcesses:
 
     def end_containers(self) -> None:
         """End the containers' processes."""
-        while left := processes.containers_below(self._spec.workdir / "local"):
-            processes.stop(left, grace_s=0.5)
+        while rest := processes.containers_below(self._spec.workdir / "local"):
+            processes.stop(rest, grace_s=0.5)

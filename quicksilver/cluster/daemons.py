@@ -65,7 +65,7 @@ def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
         "org.apache.hadoop.hdfs.server.datanode.DataNode",
         conf.client,
         256,
-        tuple(Listen(a, f"DataNode {what}") for a, what in zip(spec.datanode, ("data", "web", "RPC"), strict=True)),
+        tuple(Listen(a, f"DataNode {part}") for a, part in zip(spec.datanode, ("data", "web", "RPC"), strict=True)),
         lambda: bool(json.loads(_namenode_state(spec).get("LiveNodes", "{}"))),
     )
     return [namenode, datanode]
@@ -220,10 +220,10 @@ def get_json(url: str, auth: AuthBase | None = None) -> dict[str, Any]:
         with _session() as session:
             answer = session.get(url, headers={"Accept": "application/json"}, timeout=_HTTP_TIMEOUT_S, auth=auth)
             answer.raise_for_status()
-            found: dict[str, Any] = answer.json()
+            data: dict[str, Any] = answer.json()
     except (requests.RequestException, ValueError):
         return {}
-    return found
+    return data
 
 
 def _session() -> requests.Session:

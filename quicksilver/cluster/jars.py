@@ -68,8 +68,8 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
     """
     cache = cache_dir() if cache is None else cache
     lib, stamp = cache / "lib", cache / "lib" / ".pom.sha256"
-    wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
-    if stamp.is_file() and stamp.read_text() == wanted:
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()
+    if stamp.is_file() and stamp.read_text() == digest:
         return _with_archive(lib, java)
     try:
         cache.mkdir(parents=True, exist_ok=True)
@@ -78,11 +78,11 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
             f"{cache}: {error.strerror}. Set QUICKSILVER_CACHE to a folder that can be written."
         ) from error
     with locked(cache / ".lock"):
-        if not (stamp.is_file() and stamp.read_text() == wanted):
+        if not (stamp.is_file() and stamp.read_text() == digest):
             fresh = cache / "lib.new"
             shutil.rmtree(fresh, ignore_errors=True)
             _download(find_maven(), java, fresh, cache / "maven.log", progress)
-            (fresh / stamp.name).write_text(wanted)
+            (fresh / stamp.name).write_text(digest)
             shutil.rmtree(lib, ignore_errors=True)
             fresh.rename(lib)
     return _with_archive(lib, java)

@@ -42,21 +42,21 @@ def find_java(env: Mapping[str, str] | None = None, jvm_dir: Path = Path("/usr/l
         if version is not None and OLDEST <= version <= NEWEST:
             return Java(home, version)
         seen.append(f"{origin} {home} is {f'Java {version}' if version is not None else 'no Java'}")
-    found = "; ".join(dict.fromkeys(seen)) or f"JAVA_HOME, PATH and {jvm_dir} have none"
+    reasons = "; ".join(dict.fromkeys(seen)) or f"JAVA_HOME, PATH and {jvm_dir} have none"
     raise MissingToolError(
-        f"Hadoop needs Java {OLDEST} to {NEWEST} ({found}). Install one, for example: {REMEDY}, or set JAVA_HOME."
+        f"Hadoop needs Java {OLDEST} to {NEWEST} ({reasons}). Install one, for example: {REMEDY}, or set JAVA_HOME."
     )
 
 
 def find_maven(env: Mapping[str, str] | None = None) -> Path:
     """Return the path of `mvn`. Raises MissingToolError when PATH has none."""
     env = os.environ if env is None else env
-    found = shutil.which("mvn", path=env.get("PATH", ""))
-    if found is None:
+    path = shutil.which("mvn", path=env.get("PATH", ""))
+    if path is None:
         raise MissingToolError(
             f"Maven (mvn) is not on PATH; it brings Hadoop's jars. Install it, for example: {REMEDY}"
         )
-    return Path(found)
+    return Path(path)
 
 
 def _candidates(env: Mapping[str, str], jvm_dir: Path) -> Iterator[tuple[str, Path]]:

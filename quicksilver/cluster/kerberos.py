@@ -146,10 +146,10 @@ def _logins(user: str, keytab: Path) -> Keytab:
 
 def tool(name: str) -> str:
     """Return the path of a program of MIT Kerberos. Raises MissingToolError naming the packages."""
-    found = shutil.which(name, path=_PATH)
-    if found is None:
+    path = shutil.which(name, path=_PATH)
+    if path is None:
         raise MissingToolError(f"{name} is not there; a cluster with kerberos=True needs it. Install it: {REMEDY}")
-    return found
+    return path
 
 
 def _krb5_conf(spec: ClusterSpec) -> str:

@@ -212,9 +212,9 @@ class LocalDaemons:
 
     def wait(self, timeout_s: float = READY_S) -> None:
         """Return when every node takes queueable containers. Raises LocalDaemonsError when one does not in time."""
-        wanted = {str(node.rpc) for node in self.cluster.spec.node_addresses}
+        nodes = {str(node.rpc) for node in self.cluster.spec.node_addresses}
         deadline = time.monotonic() + timeout_s
-        missing = wanted
+        missing = nodes
         while missing:
             for name, process in self.processes.items():
                 if process.poll() is not None:
@@ -226,7 +226,7 @@ class LocalDaemons:
                     remedy=f"read the logs in {self.folder}",
                 )
             time.sleep(_POLL_S)
-            missing = wanted - self._usable()
+            missing = nodes - self._usable()
 
     def _usable(self) -> set[str]:
         try:

@@ -67,12 +67,12 @@ def _has_threads(pid: int) -> bool:
 
 def stop(processes: Iterable[ProcessId], grace_s: float) -> None:
     """Ask all of them to end, kill after `grace_s` who did not, and return when none is left."""
-    left = [process for process in processes if is_alive(process)]
+    rest = [process for process in processes if is_alive(process)]
     for sent, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 10.0)):
-        for process in left:
+        for process in rest:
             _signal(process, sent)
         deadline = time.monotonic() + wait_s
-        while (left := [process for process in left if is_alive(process)]) and time.monotonic() < deadline:
+        while (rest := [process for process in rest if is_alive(process)]) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
 
@@ -99,13 +99,13 @@ def containers_below(local_root: Path) -> list[ProcessId]:
         except (psutil.Error, ProcessLookupError):
             continue  # ended meanwhile, or another user's
     own = {os.getsid(0)}
-    found = []
+    ids = []
     for pid in (pid for pid, session in members.items() if session in sessions - own):
         try:
-            found.append(ProcessId(pid, _stat(pid)[1], _boot_id()))
+            ids.append(ProcessId(pid, _stat(pid)[1], _boot_id()))
         except (FileNotFoundError, ProcessLookupError):
             continue  # ended meanwhile
-    return found
+    return ids
 
 
 def _is_container(process: psutil.Process, root: str) -> bool:

@@ -26,15 +26,15 @@ def read_site(path: Path) -> Properties:
         raise SiteFileError(f"{path}: not XML ({error}). Correct that line.") from error
     if root.tag != "configuration":
         raise SiteFileError(f"{path}: the outermost element is <{root.tag}>, it must be <configuration>.")
-    found: Properties = {}
+    properties: Properties = {}
     for number, prop in enumerate(root.iterfind("property"), start=1):
         name, value = prop.findtext("name", "").strip(), prop.findtext("value")
         if not name or value is None:
             raise SiteFileError(
                 f"{path}: property number {number} ({name or 'without a name'}) needs <name> and <value>."
             )
-        found[name] = value.strip()
-    return found
+        properties[name] = value.strip()
+    return properties
 
 
 def merge(*layers: Mapping[str, str]) -> Properties:
