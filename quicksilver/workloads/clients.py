@@ -82,9 +82,9 @@ class Client:
         self.process.wait()
         self.poll()
 
-    def _failed(self, what: str) -> JobFailedError:
+    def _failed(self, message: str) -> JobFailedError:
         tail = "\n".join(f"  {line}" for line in self.text.splitlines()[-_TAIL_LINES:])
-        return JobFailedError(f"{what}; the end of its output:\n{tail}", place=self.name, remedy=f"read {self.log}")
+        return JobFailedError(f"{message}; the end of its output:\n{tail}", place=self.name, remedy=f"read {self.log}")
 
 
 class Clients:
@@ -128,16 +128,16 @@ def log_file(workdir: Path, name: str) -> Path:
 
 def job_id(text: str) -> str:
     """Return the MapReduce job that a client reports. Raises OutputError when it names none."""
-    return _found(_JOB, text, "job id")
+    return _first_group(_JOB, text, "job id")
 
 
 def application_id(text: str) -> str:
     """Return the application that a client reports. Raises OutputError when it names none."""
-    return _found(_APPLICATION, text, "application id")
+    return _first_group(_APPLICATION, text, "application id")
 
 
-def _found(pattern: re.Pattern[str], text: str, what: str) -> str:
+def _first_group(pattern: re.Pattern[str], text: str, noun: str) -> str:
     match = pattern.search(text)
     if match is None:
-        raise OutputError(f"no {what} in it", place="output of a client", remedy="read the logs in logs/clients")
+        raise OutputError(f"no {noun} in it", place="output of a client", remedy="read the logs in logs/clients")
     return match.group(1)

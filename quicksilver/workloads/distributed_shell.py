@@ -43,7 +43,7 @@ class ShellResult:
     """A distributed shell application that succeeded."""
 
     application: str
-    asked: str
+    kind: str
     """The execution type that it asked for."""
     containers: int
     reported: frozenset[str]
@@ -52,7 +52,7 @@ class ShellResult:
     tally: Tally
 
 
-def shell_arguments(cluster: Cluster, name: str, asked: str, containers: int, sleep_s: int, queue: str) -> list[str]:
+def shell_arguments(cluster: Cluster, name: str, kind: str, containers: int, sleep_s: int, queue: str) -> list[str]:
     """Return the command line of distributed shell: containers that print their id and sleep."""
     return [
         *("-jar", str(cluster.artifact(JAR))),
@@ -62,26 +62,26 @@ def shell_arguments(cluster: Cluster, name: str, asked: str, containers: int, sl
         *("-container_memory", "512"),
         *("-container_vcores", "1"),
         *("-num_containers", str(containers)),
-        *("-container_type", asked),
-        *(("-enforce_execution_type",) if asked == OPPORTUNISTIC else ()),
+        *("-container_type", kind),
+        *(("-enforce_execution_type",) if kind == OPPORTUNISTIC else ()),
         *("-shell_command", f"echo {_MARK} $CONTAINER_ID; sleep {sleep_s}"),
     ]
 
 
-def start_shell(cluster: Cluster, asked: str, containers: int = 4, sleep_s: int = 3, queue: str = "default") -> Client:
-    """Start distributed shell with containers of the execution type `asked`."""
-    name = f"shell-{asked.lower()}"
-    arguments = shell_arguments(cluster, name, asked, containers, sleep_s, queue)
+def start_shell(cluster: Cluster, kind: str, containers: int = 4, sleep_s: int = 3, queue: str = "default") -> Client:
+    """Start distributed shell with containers of the execution type `kind`."""
+    name = f"shell-{kind.lower()}"
+    arguments = shell_arguments(cluster, name, kind, containers, sleep_s, queue)
     return clients.start(cluster, name, "distributedshell", arguments)
 
 
-def run_shells(env: Environment, asked: Sequence[str], containers: int = 4) -> list[ShellResult]:
-    """Run distributed shells side by side, one for each execution type in `asked`, and gather what they did.
+def run_shells(env: Environment, kinds: Sequence[str], containers: int = 4) -> list[ShellResult]:
+    """Run distributed shells side by side, one for each execution type in `kinds`, and gather what they did.
 
     Raises JobFailedError when one does not succeed, OutputError when its logs do not come.
     """
     with Watch(env.cluster) as watch, Clients() as together:
-        started = [(kind, together.add(start_shell(env.cluster, kind, containers))) for kind in asked]
+        started = [(kind, together.add(start_shell(env.cluster, kind, containers))) for kind in kinds]
         ended = []
         for kind, client in started:
             application = clients.application_id(client.wait())
@@ -100,8 +100,8 @@ def reported(cluster: Cluster, application: str, containers: int) -> frozenset[s
     """
 
     def enough() -> frozenset[str] | None:
-        found = marks(cluster.hadoop("logs", "-applicationId", application, check=False).stdout)
-        return found if len(found) >= containers else None
+        ids = marks(cluster.hadoop("logs", "-applicationId", application, check=False).stdout)
+        return ids if len(ids) >= containers else None
 
     return eventually(f"output of {containers} containers of {application}", enough)
 
@@ -136,8 +136,8 @@ def shell_is_right(env: Environment, where: Where, shell: ShellResult) -> bool:
     as what is beyond the queue's quota; one that was killed and asked for again may have left a mark.
     """
     tally = shell.tally
-    fewest, most = (tally.ran, tally.ran) if shell.asked == OPPORTUNISTIC else (0, 0)
-    if shell.asked == GUARANTEED and env.stack is not None and where.route != "only_g":
+    fewest, most = (tally.ran, tally.ran) if shell.kind == OPPORTUNISTIC else (0, 0)
+    if shell.kind == GUARANTEED and env.stack is not None and where.route != "only_g":
         fewest, most = (1 if where.route == "only_q" else 0), tally.ran
     types_right = tally.nm_opportunistic == tally.rm_opportunistic and fewest <= tally.nm_opportunistic <= most
     return len(shell.reported) >= shell.containers <= tally.ran and types_right and not tally.disagreeing
@@ -147,7 +147,7 @@ def shell_as_dict(shell: ShellResult) -> dict[str, object]:
     """Return a result as JSON knows it."""
     return {
         "application": shell.application,
-        "asked": shell.asked,
+        "asked": shell.kind,
         "containers": shell.containers,
         "reported": len(shell.reported),
         "records": shell.tally.as_dict(),

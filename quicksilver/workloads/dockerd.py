@@ -129,8 +129,8 @@ class Dockerd:
             command, input=stdin, capture_output=True, env={**os.environ, **self.docker_cli_env}, timeout=timeout_s
         )
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip()
-            raise WorkloadError(f"`{' '.join(command[:4])}` failed: {said}", place=self.url)
+            message = done.stderr.decode(errors="replace").strip()
+            raise WorkloadError(f"`{' '.join(command[:4])}` failed: {message}", place=self.url)
         return done.stdout.decode().strip()
 
     def import_image(self, name: str = BUSYBOX_IMAGE, files: Mapping[str, Path] | None = None) -> str:
@@ -150,7 +150,7 @@ class Dockerd:
         command += [f"--cgroup-parent={self.cgroup_parent}", "--exec-opt=native.cgroupdriver=cgroupfs"]
         command += [f"--storage-driver={self._storage_driver}", "--bridge=none"]
         command += ["--shutdown-timeout=1", "--log-level=warn"]
-        command += [f"--{what}=false" for what in ("iptables", "ip6tables", "ip-forward", "ip-masq")]
+        command += [f"--{option}=false" for option in ("iptables", "ip6tables", "ip-forward", "ip-masq")]
         return [*command, "--live-restore"] if self._live_restore else command
 
     def _answers(self) -> bool:
@@ -172,12 +172,12 @@ class Dockerd:
     def _end_processes(self) -> None:
         """End what outlived the daemon: its containerd, the shims, processes of containers."""
         own = str(self.folder / "exec" / "containerd")
-        found = [process for process in psutil.process_iter(["cmdline"]) if _names(process.info["cmdline"], own)]
-        pids = {process.pid for process in found} | set(_processes_in(self.cgroup_parent))
-        sockets = [path for process in found for path in _sockets(process)]
+        processes = [process for process in psutil.process_iter(["cmdline"]) if _names(process.info["cmdline"], own)]
+        pids = {process.pid for process in processes} | set(_processes_in(self.cgroup_parent))
+        sockets = [path for process in processes for path in _sockets(process)]
         for pid in pids:
             _kill(pid)
-        psutil.wait_procs(found, timeout=_STOP_S)
+        psutil.wait_procs(processes, timeout=_STOP_S)
         until_s = time.monotonic() + _STOP_S
         while _processes_in(self.cgroup_parent) and time.monotonic() < until_s:
             time.sleep(0.02)
@@ -261,13 +261,13 @@ def _groups(name: str) -> list[Path]:
 
 
 def _processes_in(name: str) -> list[int]:
-    found: set[int] = set()
+    pids: set[int] = set()
     for group in _groups(name):
         try:
-            found.update(int(line) for line in (group / "cgroup.procs").read_text().split())
+            pids.update(int(line) for line in (group / "cgroup.procs").read_text().split())
         except FileNotFoundError:  # gone between finding and reading
             continue
-    return sorted(found)
+    return sorted(pids)
 
 
 def _remove(folder: Path) -> None:

@@ -77,8 +77,8 @@ class Environment:
         """
         if self.stack is None:
             return None
-        found = self.stack.get(f"/v1/summary?last_s={time.monotonic() - self.began_s:.3f}")
-        return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}
+        answer = self.stack.get(f"/v1/summary?last_s={time.monotonic() - self.began_s:.3f}")
+        return {key: answer[key] for key in ("guaranteed", "queueable", "queueing", "events")}
 
 
 def policies_of(route: str) -> dict[str, Any]:

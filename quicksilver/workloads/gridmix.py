@@ -103,15 +103,15 @@ def _has_queues(trace: Path, queues: Mapping[str, int]) -> bool:
 
 
 def _each_kind(env: Environment, plan: Plan, kinds: Sequence[str], trace: Path) -> dict[str, GridmixRun]:
-    site, found = LocalSite(env.cluster), {}
+    site, runs = LocalSite(env.cluster), {}
     for kind in kinds:
         with Watch(env.cluster) as watch:
             outcome = run_at(site, replace(plan, job_type=kind), trace, env.progress)
             jobs = finished_jobs(site, outcome)
             tallies = [watch.tally(job.id.replace("job_", "application_")) for job in jobs]
-        found[kind] = figures(outcome, jobs, tallies)
-        env.progress(f"{env.how}, {kind}: {found[kind].runtime_s:.1f} s")
-    return found
+        runs[kind] = figures(outcome, jobs, tallies)
+        env.progress(f"{env.how}, {kind}: {runs[kind].runtime_s:.1f} s")
+    return runs
 
 
 def on_running(site: RunningSite, request: Request, trace: Path, before: Runs, progress: Progress) -> Runs:
@@ -119,13 +119,13 @@ def on_running(site: RunningSite, request: Request, trace: Path, before: Runs, p
 
     What runs now counts as quicksilver where there is something before, otherwise as plain YARN.
     """
-    found = {}
+    runs = {}
     for kind in request.kinds:
         plan = replace(request.plan, job_type=kind, trace_queues=False)
         outcome = run_at(site, plan, trace, progress)
-        found[kind] = figures(outcome, finished_jobs(site, outcome), None)
-        progress(f"{kind}: {found[kind].runtime_s:.1f} s")
-    return {**before, QUICKSILVER if before else PLAIN: found}
+        runs[kind] = figures(outcome, finished_jobs(site, outcome), None)
+        progress(f"{kind}: {runs[kind].runtime_s:.1f} s")
+    return {**before, QUICKSILVER if before else PLAIN: runs}
 
 
 def read_before(file: Path) -> Runs:
@@ -195,9 +195,9 @@ def main(
 ) -> None:
     """Run GridMix on one trace without and with quicksilver; exit code 1 unless all jobs succeed."""
     started_s = time.monotonic()
-    given = checked(trace, conf_dir, against, where.plain)
+    job_count = checked(trace, conf_dir, against, where.plain)
     kinds = ("SLEEPJOB", "LOADJOB") if job_type == "both" else (job_type,)
-    request = Request(Plan(given or jobs, policy, kinds[0], data_mb), kinds, trace)
+    request = Request(Plan(job_count or jobs, policy, kinds[0], data_mb), kinds, trace)
     if conf_dir is not None and trace is not None:
         site = RunningSite(conf_dir, where.workdir.absolute())
         with interruptible():

@@ -55,10 +55,10 @@ def finished_jobs(site: Site, outcome: Outcome) -> list[FinishedJob]:
     """Return what the JobHistoryServer has of GridMix's jobs. Raises OutputError when it lacks one."""
     jobs = f"{site.history_rest}/ws/v1/history/mapreduce/jobs"
 
-    def one(job: str) -> FinishedJob:
+    def finished(job: str) -> FinishedJob:
         return eventually(f"history of {job}", lambda: parse_job(get_json(f"{jobs}/{job}", site.auth).get("job")))
 
-    return [one(job) for job, _ in outcome.outcomes.values()]
+    return [finished(job) for job, _ in outcome.outcomes.values()]
 
 
 def figures(outcome: Outcome, jobs: list[FinishedJob], tallies: list[Tally] | None) -> GridmixRun:
@@ -94,14 +94,14 @@ def as_json(ways: Ways) -> dict[str, Any]:
 
 def goals(ways: Ways) -> dict[str, dict[str, Any]]:
     """Return each goal that the runs allow to judge: its value, and whether it is met."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     plain, through = ways.get(PLAIN, {}), ways.get(QUICKSILVER, {})
     for kind, goal in GOALS.items():
         if kind in plain and kind in through and plain[kind].runtime_s:
             value = through[kind].runtime_s / plain[kind].runtime_s
-            found[f"{kind.lower()}_runtime_ratio"] = {"value": round(value, 3), "goal": goal, "met": value <= goal}
+            result[f"{kind.lower()}_runtime_ratio"] = {"value": round(value, 3), "goal": goal, "met": value <= goal}
     failed = sum(run.failed_jobs for runs in ways.values() for run in runs.values())
-    return found | {"failed_jobs": {"value": failed, "goal": 0, "met": failed == 0}}
+    return result | {"failed_jobs": {"value": failed, "goal": 0, "met": failed == 0}}
 
 
 def table(ways: Ways, kind: str) -> Table:
@@ -119,7 +119,7 @@ def page(ways: Ways, facts: list[tuple[str, str]]) -> Page:
     """Return the page: a table and bars for each type of job, and the goals."""
     kinds = list(dict.fromkeys(kind for runs in ways.values() for kind in runs))
     sections = [Section(kind, [table(ways, kind), _bars(ways, kind)]) for kind in kinds]
-    judged = [[name, one["value"], one["goal"], one["met"]] for name, one in goals(ways).items()]
+    judged = [[name, entry["value"], entry["goal"], entry["met"]] for name, entry in goals(ways).items()]
     about = "A ratio is quicksilver's figure divided by plain YARN's; a goal is the most that it may be."
     goal: list[Block] = [Prose(about), Table(["goal", "value", "at most", "met"], judged)]
     return Page("GridMix without and with quicksilver", facts, [Section("Goals", goal), *sections])

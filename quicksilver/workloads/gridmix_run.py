@@ -64,9 +64,9 @@ def run(env: Environment, plan: Plan) -> Outcome:
     Raises JobFailedError when a traced job or GridMix itself fails; jobs of GridMix that fail are in the outcome.
     """
     started_s = time.monotonic()
-    made = make_history(env, plan.jobs)
+    history = make_history(env, plan.jobs)
     history_s = time.monotonic() - started_s
-    trace = make_trace(env.cluster, [job.job_id for job in made], env.progress)
+    trace = make_trace(env.cluster, [job.job_id for job in history], env.progress)
     return run_gridmix(env, plan, trace, history_s)
 
 

@@ -117,8 +117,8 @@ class RunningSite:
         libraries = ",".join(str(self._jars.artifact(name)) for name in _LIBRARIES)
         log = clients.log_file(self._workdir, "gridmix")
         with log.open("w") as output:
-            given = ["-libjars", libraries, *arguments]
-            return Client("gridmix", self._launcher.popen("gridmix", given, self.conf_dir, None, output), log)
+            command = ["-libjars", libraries, *arguments]
+            return Client("gridmix", self._launcher.popen("gridmix", command, self.conf_dir, None, output), log)
 
     def put_input(self, folder: str) -> None:
         """Refuse: GridMix itself writes its input here."""

@@ -45,16 +45,16 @@ class Hdfs:
 
     def entries(self, path: str) -> list[dict[str, Any]]:
         """Return the entries of a folder as WebHDFS lists them (pathSuffix, type, length), by name."""
-        found: list[dict[str, Any]] = self._call("GET", path, "LISTSTATUS").json()["FileStatuses"]["FileStatus"]
-        return sorted(found, key=lambda entry: str(entry["pathSuffix"]))
+        entries: list[dict[str, Any]] = self._call("GET", path, "LISTSTATUS").json()["FileStatuses"]["FileStatus"]
+        return sorted(entries, key=lambda entry: str(entry["pathSuffix"]))
 
     def files(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder."""
-        found: list[str] = []
+        paths: list[str] = []
         for entry in self.entries(folder):
             path = f"{folder}/{entry['pathSuffix']}"
-            found += self.files(path) if entry["type"] == "DIRECTORY" else [path]
-        return found
+            paths += self.files(path) if entry["type"] == "DIRECTORY" else [path]
+        return paths
 
     def delete(self, path: str) -> None:
         """Delete a file or a folder with all in it; nothing happens when there is none."""

@@ -77,19 +77,19 @@ class History:
 
     def attempts(self, job: str) -> list[Attempt]:
         """Return all attempts of a finished job's tasks."""
-        found: list[Attempt] = []
+        attempts: list[Attempt] = []
         for task in (get_json(f"{self._jobs}/{job}/tasks", self._cluster.web_auth).get("tasks") or {}).get("task", []):
             answer = get_json(f"{self._jobs}/{job}/tasks/{task['id']}/attempts", self._cluster.web_auth)
-            found += parse_attempts(answer)
-        return found
+            attempts += parse_attempts(answer)
+        return attempts
 
     def log_links(self, job: str) -> dict[str, str]:
         """Return the links to logs of a finished job's successful attempts, as its pages have them, by attempt."""
-        found: dict[str, str] = {}
+        links: dict[str, str] = {}
         for task_type in ("m", "r"):
             page = get_text(f"{self._web}/jobhistory/attempts/{job}/{task_type}/SUCCESSFUL", self._cluster.web_auth)
-            found |= {attempt: self._web + path for attempt, path in parse_log_links(page).items()}
-        return found
+            links |= {attempt: self._web + path for attempt, path in parse_log_links(page).items()}
+        return links
 
     def log_text(self, link: str, timeout_s: float = 60.0) -> str:
         """Return the text of a log page once the logs are there (they are collected after the application's end).
@@ -111,8 +111,8 @@ class History:
         hdfs = Hdfs(self._cluster)
 
         def moved() -> list[str] | None:
-            found = [path for path in _files_or_none(hdfs) if any(f"/{job}" in path for job in jobs)]
-            return sorted(found) if len(found) == 2 * len(jobs) else None
+            paths = [path for path in _files_or_none(hdfs) if any(f"/{job}" in path for job in jobs)]
+            return sorted(paths) if len(paths) == 2 * len(jobs) else None
 
         return eventually(f"history files of {len(jobs)} jobs in {DONE}", moved, timeout_s)
 

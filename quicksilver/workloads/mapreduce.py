@@ -34,10 +34,10 @@ class JobOptions:
 
     def arguments(self) -> list[str]:
         """Return them as Hadoop's generic options."""
-        given = {"mapreduce.job.queuename": self.queue}
+        base = {"mapreduce.job.queuename": self.queue}
         if self.tags:
-            given["mapreduce.job.tags"] = ",".join(self.tags)
-        return [f"-D{key}={value}" for key, value in (given | dict(self.properties or {})).items()]
+            base["mapreduce.job.tags"] = ",".join(self.tags)
+        return [f"-D{key}={value}" for key, value in (base | dict(self.properties or {})).items()]
 
 
 DEFAULTS: Final = JobOptions()
@@ -78,19 +78,19 @@ class RunningJob:
         text = self.client.wait(timeout_s, each)
         job = clients.job_id(text)
         history = History(self.cluster)
-        found = history.job(job)
-        if found.state != "SUCCEEDED":
-            raise JobFailedError(f"its history says {found.state}", place=job, remedy=f"read {self.client.log}")
+        record = history.job(job)
+        if record.state != "SUCCEEDED":
+            raise JobFailedError(f"its history says {record.state}", place=job, remedy=f"read {self.client.log}")
         return JobResult(
             job_id=job,
             application_id=job.replace("job_", "application_"),
-            name=found.name,
+            name=record.name,
             wall_s=self.client.wall_s,
-            job_s=(found.finished_ms - found.submitted_ms) / 1000,
-            maps=found.maps,
-            reduces=found.reduces,
-            failed_attempts=found.failed_attempts,
-            killed_attempts=found.killed_attempts,
+            job_s=(record.finished_ms - record.submitted_ms) / 1000,
+            maps=record.maps,
+            reduces=record.reduces,
+            failed_attempts=record.failed_attempts,
+            killed_attempts=record.killed_attempts,
             counters=history.counters(job),
             text=text,
         )
@@ -120,8 +120,8 @@ def start_example(
     cluster: Cluster, label: str, program: str, arguments: Sequence[str], options: JobOptions = DEFAULTS
 ) -> RunningJob:
     """Start a program of Hadoop's examples jar (wordcount, pi, teragen, ...); `label` names its log file."""
-    given = [program, *options.arguments(), *arguments]
-    return RunningJob(cluster, clients.start(cluster, label, "examples", given, options.user))
+    words = [program, *options.arguments(), *arguments]
+    return RunningJob(cluster, clients.start(cluster, label, "examples", words, options.user))
 
 
 def start_wordcount(
@@ -156,11 +156,11 @@ def read_counts(cluster: Cluster, folder: str) -> dict[str, int]:
     names = [str(entry["pathSuffix"]) for entry in hdfs.entries(folder)]
     if "_SUCCESS" not in names:
         raise OutputError("no _SUCCESS in it, so it is not complete", place=folder)
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for name in names:
         if name.startswith("part-"):
-            found |= parse_counts(hdfs.read(f"{folder}/{name}").decode())
-    return found
+            counts |= parse_counts(hdfs.read(f"{folder}/{name}").decode())
+    return counts
 
 
 def parse_counts(text: str) -> dict[str, int]:
@@ -169,7 +169,7 @@ def parse_counts(text: str) -> dict[str, int]:
     return {word: int(count) for word, _, count in rows}
 
 
-def differences(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+def differences(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, tuple[int, int]]:
     """Return the words whose counts differ between two outputs, with both counts; 0 where a word is missing."""
-    words = sorted(one.keys() | other.keys())
-    return {w: (one.get(w, 0), other.get(w, 0)) for w in words if one.get(w, 0) != other.get(w, 0)}
+    words = sorted(first.keys() | second.keys())
+    return {w: (first.get(w, 0), second.get(w, 0)) for w in words if first.get(w, 0) != second.get(w, 0)}

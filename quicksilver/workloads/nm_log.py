@@ -30,27 +30,27 @@ class Life:
 
 def lives(node: str, log: str) -> dict[str, Life]:
     """Return the containers of a NodeManager's log, by id; `node` is its name."""
-    found: dict[str, Life] = {}
+    by_id: dict[str, Life] = {}
     for line in log.splitlines():
         match = _TRANSITION.match(line)
         if match is None:
             continue
         at_s = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S,%f").astimezone().timestamp()
-        life = found.setdefault(match[2], Life(node))
+        life = by_id.setdefault(match[2], Life(node))
         if match[4] == "RUNNING":
             life.running_s = at_s
         elif match[4] in _OVER and life.over_s is None:
             life.over_s = at_s
             life.killed = (match[3], match[4]) == ("RUNNING", "KILLING")
-    return found
+    return by_id
 
 
 def read_lives(logs: Iterable[tuple[str, Path]]) -> dict[str, Life]:
     """Return the containers of several NodeManagers' logs; each is (node, path)."""
-    found: dict[str, Life] = {}
+    by_id: dict[str, Life] = {}
     for node, path in logs:
-        found |= lives(node, path.read_text(errors="replace"))
-    return found
+        by_id |= lives(node, path.read_text(errors="replace"))
+    return by_id
 
 
 def most_at_once(some: Iterable[Life]) -> int:

@@ -33,10 +33,10 @@ class Postgres:
     """
 
     def __init__(self) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-        if not found:
+        programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        if not programs:
             raise WorkloadError("not there", place="PostgreSQL", remedy="install Debian's postgresql, or take SQLite")
-        self._bin = found[-1].parent
+        self._bin = programs[-1].parent
         self._user = next((name for name in _USERS if _exists(name)), None) if os.getuid() == 0 else None
         self._folder = Path(tempfile.mkdtemp(prefix="quicksilver-postgres-"))
         self._process: subprocess.Popen[bytes] | None = None

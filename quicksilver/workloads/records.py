@@ -49,7 +49,7 @@ class Grants:
 
 def grants(log: str) -> Grants:
     """Return the grants in a ResourceManager's log."""
-    opportunistic = frozenset(found[0] for found in _OPPORTUNISTIC_GRANT.findall(log))
+    opportunistic = frozenset(match[0] for match in _OPPORTUNISTIC_GRANT.findall(log))
     return Grants(frozenset(_ANY_GRANT.findall(log)) | opportunistic, opportunistic)
 
 
@@ -139,8 +139,8 @@ class Watch:
     def _take_node(self, answer: dict[str, Any]) -> None:
         for container in (answer.get("containers") or {}).get("container", []):
             if container.get("executionType"):
-                found = Seen(container["id"], container["nodeId"], container["executionType"])
-                self.seen[found.id] = found
+                record = Seen(container["id"], container["nodeId"], container["executionType"])
+                self.seen[record.id] = record
 
     def _take_rm(self, answer: dict[str, Any]) -> None:
         nodes = (answer.get("nodes") or {}).get("node", [])
@@ -164,12 +164,12 @@ def tally(application: str, granted: Grants, seen: Iterable[Seen]) -> Tally:
     def mine(container: str) -> bool:
         return application_of(container) == application and not is_master(container)
 
-    ran = [found for found in seen if mine(found.id)]
+    ran = [record for record in seen if mine(record.id)]
     nodes: dict[str, int] = {}
-    for found in ran:
-        nodes[found.node] = nodes.get(found.node, 0) + 1
-    opportunistic = {found.id for found in ran if found.execution_type == OPPORTUNISTIC}
-    disagreeing = {found.id for found in ran if (found.id in opportunistic) != (found.id in granted.opportunistic)}
+    for record in ran:
+        nodes[record.node] = nodes.get(record.node, 0) + 1
+    opportunistic = {record.id for record in ran if record.execution_type == OPPORTUNISTIC}
+    disagreeing = {record.id for record in ran if (record.id in opportunistic) != (record.id in granted.opportunistic)}
     return Tally(
         granted=sum(map(mine, granted.all)),
         rm_opportunistic=sum(map(mine, granted.opportunistic)),

@@ -18,9 +18,9 @@ _POLL_S: Final = 0.5
 
 def session() -> requests.Session:
     """Return a session for loopback; close it after use."""
-    found = requests.Session()
-    found.trust_env = False
-    return found
+    client = requests.Session()
+    client.trust_env = False
+    return client
 
 
 def get_json(url: str, auth: AuthBase | None = None) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def get_json(url: str, auth: AuthBase | None = None) -> dict[str, Any]:
     with session() as http:
         answer = http.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S, auth=auth)
         answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
-        return found
+        data: dict[str, Any] = answer.json()
+        return data
 
 
 def get_text(url: str, auth: AuthBase | None = None) -> str:
@@ -40,10 +40,10 @@ def get_text(url: str, auth: AuthBase | None = None) -> str:
         return answer.text
 
 
-def eventually(what: str, ask: Callable[[], T | None], timeout_s: float = 60.0) -> T:
+def eventually(subject: str, ask: Callable[[], T | None], timeout_s: float = 60.0) -> T:
     """Ask every half second until the answer is not None; an HTTP error counts as None.
 
-    Raises OutputError naming `what` when that takes longer than `timeout_s`.
+    Raises OutputError naming `subject` when that takes longer than `timeout_s`.
     """
     deadline = time.monotonic() + timeout_s
     problem = ""
@@ -55,5 +55,5 @@ def eventually(what: str, ask: Callable[[], T | None], timeout_s: float = 60.0) 
         if answer is not None:
             return answer
         if time.monotonic() > deadline:
-            raise OutputError(f"not there after {timeout_s:g} s{problem}", place=what)
+            raise OutputError(f"not there after {timeout_s:g} s{problem}", place=subject)
         time.sleep(_POLL_S)

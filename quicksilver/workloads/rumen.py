@@ -55,18 +55,18 @@ def read_trace(trace: Path) -> list[TracedJob]:
     Raises OutputError naming the place of what is no job.
     """
     text, decoder, at = trace.read_text(), json.JSONDecoder(), 0
-    found: list[TracedJob] = []
+    jobs: list[TracedJob] = []
     while at < len(text):
         if text[at].isspace():
             at += 1
             continue
         try:
             job, end = decoder.raw_decode(text, at)
-            found.append(_traced(job))
+            jobs.append(_traced(job))
         except (ValueError, KeyError, TypeError) as error:
             raise OutputError(f"no job at character {at}: {error!r}", place=str(trace)) from error
         at = end
-    return found
+    return jobs
 
 
 def _traced(job: dict[str, object]) -> TracedJob:

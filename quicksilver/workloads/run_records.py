@@ -72,7 +72,7 @@ class Way:
 class HeldStarts:
     """Starts that sidecars held, checked against the NodeManagers' logs."""
 
-    held: int
+    count: int
     """Containers whose start waited at all."""
     confirmed: int
     """Those whose start the NodeManager logged at the time at which the sidecar sent it."""
@@ -125,11 +125,11 @@ def master_log(cluster: Cluster, job_id: str) -> str:
 
 def assignment_delays(log: str) -> dict[str, float]:
     """Return, by container, the seconds from a map's wish for a container to its assignment."""
-    wanted = {attempt: _seconds(stamp) for stamp, attempt in _WANTED.findall(log)}
+    wishes = {attempt: _seconds(stamp) for stamp, attempt in _WANTED.findall(log)}
     return {
-        container: _seconds(stamp) - wanted[attempt]
+        container: _seconds(stamp) - wishes[attempt]
         for stamp, container, attempt in _ASSIGNED.findall(log)
-        if attempt in wanted and "_m_" in attempt
+        if attempt in wishes and "_m_" in attempt
     }
 
 
@@ -157,11 +157,11 @@ def held_starts(stack: LocalDaemons, way: Way) -> HeldStarts:
     for decision in (d for d in decisions if d["kind"] == "Q"):
         container = decision["container_id"]
         events = {e["kind"]: e for e in stack.get(f"/v1/containers/{container}")["events"]}
-        held, started = events.get("held"), events.get("started")
-        if held is None or started is None:
+        hold, start = events.get("held"), events.get("started")
+        if hold is None or start is None:
             continue
-        waited.append(started["at_s"] - held["at_s"])
+        waited.append(start["at_s"] - hold["at_s"])
         at_s = logged.get(container)
-        confirmed += at_s is not None and held["at_s"] - 0.01 <= at_s <= started["at_s"] + AGREE_S
+        confirmed += at_s is not None and hold["at_s"] - 0.01 <= at_s <= start["at_s"] + AGREE_S
     summary = stack.get(f"/v1/summary?app={way.application_id}")
     return HeldStarts(len(waited), confirmed, Percentiles.of(waited), summary["allocation_g"], summary["allocation_q"])

@@ -61,10 +61,10 @@ def find_spark(python: Path) -> Installation:
     program = "import os, pyspark; print(os.path.dirname(pyspark.__file__)); print(pyspark.__version__)"
     if not python.is_file():
         raise WorkloadError("there is no such Python", place=str(python), remedy=_REMEDY)
-    found = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    if found.returncode != 0:
+    result = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    if result.returncode != 0:
         raise WorkloadError("pyspark cannot be imported there", place=str(python), remedy=_REMEDY)
-    home, version = found.stdout.split("\n")[:2]
+    home, version = result.stdout.split("\n")[:2]
     return Installation(python.absolute(), Path(home), version)
 
 

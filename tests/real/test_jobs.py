@@ -118,7 +118,7 @@ def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack
     assert way.disagreeing == ()
     assert way.rm_opportunistic == job.maps == way.nm_opportunistic
     held = held_starts(stack, way)
-    assert held.held == held.confirmed == job.maps
+    assert held.count == held.confirmed == job.maps
 
     queueable = next(d["container_id"] for d in made if d["kind"] == "Q")
     told = CliRunner().invoke(cli, ["explain", queueable, "--json", "--url", stack.url])

@@ -130,7 +130,7 @@ def held_job(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
     assert way.disagreeing == ()
     assert way.rm_opportunistic == job.maps == way.nm_opportunistic
     held = held_starts(stack, way)
-    assert held.held == held.confirmed == job.maps
+    assert held.count == held.confirmed == job.maps
 
 
 def test_maps_are_held_and_the_records_agree(cluster: Cluster, stack: LocalDaemons) -> None:

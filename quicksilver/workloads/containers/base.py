@@ -43,8 +43,8 @@ def suite_of(os_release: str) -> str:
 
     os_release: the text of /etc/os-release.
     """
-    found = dict(re.findall(r'^(ID|VERSION_CODENAME)="?([\w.-]+)"?$', os_release, re.MULTILINE))
-    return found.get("VERSION_CODENAME", DEFAULT_SUITE) if found.get("ID") == "debian" else DEFAULT_SUITE
+    fields = dict(re.findall(r'^(ID|VERSION_CODENAME)="?([\w.-]+)"?$', os_release, re.MULTILINE))
+    return fields.get("VERSION_CODENAME", DEFAULT_SUITE) if fields.get("ID") == "debian" else DEFAULT_SUITE
 
 
 def make_base(engine: Engine, progress: Progress, suite: str | None = None, cache: Path | None = None) -> str:
@@ -65,10 +65,10 @@ def make_base(engine: Engine, progress: Progress, suite: str | None = None, cach
 def python_of(engine: Engine, image: str) -> str:
     """Return the minor version of an image's python3, such as "3.11". Raises WorkloadError when it is too old."""
     code = "import sys; print(*sys.version_info[:2], sep='.')"
-    found = engine.docker("run", "--rm", "--pull=never", "--network=none", "--entrypoint=python3", image, "-c", code)
-    if tuple(map(int, found.split("."))) < (3, 11):
-        raise WorkloadError(f"its Python is {found}", place=image, remedy="take a base with Python 3.11 or newer")
-    return found
+    version = engine.docker("run", "--rm", "--pull=never", "--network=none", "--entrypoint=python3", image, "-c", code)
+    if tuple(map(int, version.split("."))) < (3, 11):
+        raise WorkloadError(f"its Python is {version}", place=image, remedy="take a base with Python 3.11 or newer")
+    return version
 
 
 def _debootstrap(suite: str, archive: Path) -> None:

@@ -40,8 +40,8 @@ class Facts:
 def facts(compose: Compose, jobs: Sequence[JobRun]) -> Facts:
     """Ask all daemons. Raises OutputError when one of them does not show the jobs."""
     proxy = compose.url("resourcemanager", 8390)
-    targets = _eventually(lambda: _targets_up(compose), lambda found: found == TARGETS, "Prometheus: targets up")
-    rows = _eventually(lambda: _rows(compose), lambda found: all(found.values()), "PostgreSQL: rows")
+    targets = _eventually(lambda: _targets_up(compose), lambda answer: answer == TARGETS, "Prometheus: targets up")
+    rows = _eventually(lambda: _rows(compose), lambda answer: all(answer.values()), "PostgreSQL: rows")
     summary = get_json(f"{proxy}/v1/summary")
     if summary["guaranteed"] + summary["queueable"] < sum(2 for _ in jobs):
         raise OutputError(f"it knows too few containers: {summary}", place=f"{proxy}/v1/summary")
@@ -73,10 +73,10 @@ def _resizers(proxy: str) -> dict[str, list[str]]:
     return {node["host"]: node["limits"] for node in get_json(f"{proxy}/v1/nodes")["items"]}
 
 
-def _eventually(ask: Callable[[], T], right: Callable[[T], bool], what: str) -> T:
+def _eventually(ask: Callable[[], T], right: Callable[[T], bool], place: str) -> T:
     until_s = time.monotonic() + _WITHIN_S
-    while not right(found := ask()):
+    while not right(answer := ask()):
         if time.monotonic() > until_s:
-            raise OutputError(f"still {found} after {_WITHIN_S:g} s", place=what)
+            raise OutputError(f"still {answer} after {_WITHIN_S:g} s", place=place)
         time.sleep(_POLL_S)
-    return found
+    return answer

@@ -61,8 +61,8 @@ class Compose:
         return engine.run(self._argv(arguments), timeout_s=timeout_s, stdin=stdin, cwd=FILE.parent)
 
     def _argv(self, arguments: Sequence[str]) -> list[str]:
-        chosen = [word for file in self.files for word in ("-f", str(file))]
-        return [*program(), *chosen, "-p", self.project, *arguments]
+        options = [word for file in self.files for word in ("-f", str(file))]
+        return [*program(), *options, "-p", self.project, *arguments]
 
     def _env(self) -> dict[str, str]:
         own = {
@@ -89,13 +89,13 @@ class Compose:
 
     def states(self) -> dict[str, str]:
         """Return the state of each service's container: healthy, starting, unhealthy, exited, restarting, ..."""
-        found = {}
+        states = {}
         for container in self.engine.docker("ps", "-aq", f"--filter=label={_PROJECT}={self.project}").split():
             about = json.loads(self.engine.docker("inspect", container))[0]
             state, health = about["State"], about["State"].get("Health", {})
-            running = state["Status"] == "running"
-            found[about["Config"]["Labels"][_SERVICE]] = health.get("Status", "running") if running else state["Status"]
-        return found
+            runs = state["Status"] == "running"
+            states[about["Config"]["Labels"][_SERVICE]] = health.get("Status", "running") if runs else state["Status"]
+        return states
 
     def log(self, name: str) -> str:
         """Return the last lines of a service's log."""
@@ -147,9 +147,9 @@ def program() -> list[str]:
 
 def busy(net: str, ports: str) -> list[str]:
     """Return the addresses of the stack that somebody else listens at."""
-    wanted = [(f"{net}.{last}", port) for last, several in ADDRESSES.values() for port in several]
-    wanted += [("127.0.0.1", int(f"{ports}{node}{which}")) for node in (1, 2, 3) for which in (0, 1, 2, 3)]
-    return [f"{host}:{port}" for host, port in _taken(wanted)]
+    addresses = [(f"{net}.{last}", port) for last, several in ADDRESSES.values() for port in several]
+    addresses += [("127.0.0.1", int(f"{ports}{node}{which}")) for node in (1, 2, 3) for which in (0, 1, 2, 3)]
+    return [f"{host}:{port}" for host, port in _taken(addresses)]
 
 
 def _taken(addresses: Iterable[tuple[str, int]]) -> Iterable[tuple[str, int]]:

@@ -39,9 +39,9 @@ def fill_quicksilver(target: Path, python: str, progress: Progress) -> None:
     shutil.rmtree(target, ignore_errors=True)
     library, launcher = target / "lib", target / "bin" / "quicksilver"
     wheels = [f"--platform=manylinux_{glibc}_{platform.machine()}" for glibc in _PLATFORMS]
-    chosen = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *wheels]
+    options = ["--only-binary=:all:", "--implementation=cp", f"--python-version={python}", *wheels]
     into = ["install", "--no-compile", "--target", str(library)]
-    _pip([*into, "--require-hashes", *chosen, "-r", str(CHECKOUT / "requirements.lock")])
+    _pip([*into, "--require-hashes", *options, "-r", str(CHECKOUT / "requirements.lock")])
     shutil.rmtree(library / "bin", ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="quicksilver-wheel-") as folder:
         _pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, str(CHECKOUT)])

@@ -76,9 +76,9 @@ def storage_driver(folder: Path) -> str:
     return "overlay2" if known and kind != "overlayfs" else "vfs"
 
 
-def _answers(found: Engine) -> bool:
+def _answers(candidate: Engine) -> bool:
     try:
-        found.docker("version")
+        candidate.docker("version")
     except WorkloadError:
         return False
     return True

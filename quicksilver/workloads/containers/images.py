@@ -57,13 +57,13 @@ def build(engine: Engine, plan: Plan, progress: Progress, names: Iterable[str] =
             contexts.fill_from_archive(target, plan.archive)
     if "hadoop" in names:
         contexts.fill_hadoop(plan.build_dir / "hadoop", progress)
-    found = []
+    images = []
     for name in names:
         began_s = time.monotonic()
         progress(f"building {full_name(name, plan.tag)}")
         _build(engine, plan, name, base)
-        found.append(_inspect(engine, full_name(name, plan.tag), time.monotonic() - began_s))
-    return found
+        images.append(_inspect(engine, full_name(name, plan.tag), time.monotonic() - began_s))
+    return images
 
 
 def _build(engine: Engine, plan: Plan, name: str, base: str) -> None:

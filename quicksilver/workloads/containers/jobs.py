@@ -61,8 +61,8 @@ def check_counts(output: str, expected: Mapping[str, int]) -> None:
     rows = (line.split("\t") for line in output.splitlines() if "\t" in line)
     wrong = differences({word: int(times) for word, times in rows}, expected)
     if wrong:
-        word, (found, wanted) = next(iter(wrong.items()))
-        raise OutputError(f"{len(wrong)} words wrong, such as {word}: {found}, not {wanted}", place="wordcount")
+        word, (count, target) = next(iter(wrong.items()))
+        raise OutputError(f"{len(wrong)} words wrong, such as {word}: {count}, not {target}", place="wordcount")
 
 
 def _run_together(compose: Compose, plans: Mapping[str, Sequence[str]]) -> list[JobRun]:

@@ -18,13 +18,13 @@ def image_lines(images: Sequence[Image]) -> list[str]:
     return ["Images (with their base), time to build, user:", *rows]
 
 
-def report(jobs: Sequence[JobRun], found: Facts) -> list[str]:
+def report(jobs: Sequence[JobRun], facts: Facts) -> list[str]:
     """Return what the jobs were and what the daemons know of them."""
-    summary = found.summary
+    summary = facts.summary
     by_node = ", ".join(
         f"{n['node_id'].split(':')[0]} {n['guaranteed']} G {n['queueable']} Q" for n in summary["nodes"]
     )
-    why = sorted({line for lines in found.resizers.values() for line in lines})
+    why = sorted({line for lines in facts.resizers.values() for line in lines})
     return [
         "Jobs (results are right):",
         *(f"  {job.name:<10} {job.wall_s:6.1f} s  {job.application_id}" for job in jobs),
@@ -32,9 +32,9 @@ def report(jobs: Sequence[JobRun], found: Facts) -> list[str]:
         f"  {summary['guaranteed']} guaranteed (G), {summary['queueable']} queueable (Q): {by_node}",
         f"  from ask to grant: G {_delays(summary['allocation_g'])}; Q {_delays(summary['allocation_q'])}",
         f"  Qs waited at their nodes: {_delays(summary['queueing'])}",
-        f"Prometheus scrapes {len(found.targets_up)} daemons: {', '.join(sorted(found.targets_up))}",
-        f"PostgreSQL has {', '.join(f'{count} {table}' for table, count in found.rows.items())}",
-        f"User ids: {', '.join(f'{name} {user}' for name, user in found.users.items())}",
+        f"Prometheus scrapes {len(facts.targets_up)} daemons: {', '.join(sorted(facts.targets_up))}",
+        f"PostgreSQL has {', '.join(f'{count} {table}' for table, count in facts.rows.items())}",
+        f"User ids: {', '.join(f'{name} {user}' for name, user in facts.users.items())}",
         "How sidecars shrink containers: by " + ("signals, because:" if why else "control groups"),
         *(f"  {line}" for line in why),
     ]
@@ -53,7 +53,7 @@ def where_to_look(compose: Compose) -> list[str]:
     return ["Where to look while it runs:", *links, f"  {'containers':<16} {shell}docker ps"]
 
 
-def _delays(found: dict[str, Any]) -> str:
-    if not found["count"]:
+def _delays(summary: dict[str, Any]) -> str:
+    if not summary["count"]:
         return "none"
-    return f"p50 {found['p50_s']:.2f} s, p95 {found['p95_s']:.2f} s ({found['count']})"
+    return f"p50 {summary['p50_s']:.2f} s, p95 {summary['p95_s']:.2f} s ({summary['count']})"

@@ -68,19 +68,19 @@ class Options:
 
 def links(spec: ClusterSpec, rest: HostPort) -> dict[str, Between]:
     """Return the relays between each two parts: public addresses stay what they are."""
-    found = {
+    relays = {
         "AM-proxy": Between(spec.scheduler, spec.master(_OTHER_PROXY)),
         "proxy-RM": Between(spec.master(_TOXIC_UPSTREAM), spec.moved_scheduler),
         "sidecar-proxy": Between(spec.master(_TOXIC_REST), rest),
     }
     for node in spec.node_addresses:
-        found |= {
+        relays |= {
             f"AM-{node.name}": Between(node.rpc, _beside(node, _OTHER_SIDECAR)),
             f"{node.name}-NM": Between(HostPort("127.0.0.1", node.rpc.port + _TOXIC_NM), node.loopback_rpc),
             f"proxy-{node.name}": Between(_beside(node, _TOXIC_SIDECAR_REST), _beside(node, 5)),
             f"NM-RM {node.name}": Between(node.tracker, spec.resource_tracker),
         }
-    return found
+    return relays
 
 
 def _beside(node: NodeAddresses, offset: int) -> HostPort:
@@ -159,18 +159,18 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         for lane in lanes:
             lane.join(_END_S)
         progress("all jobs are over; checking what is left")
-        left = checks.leftovers(cluster, stack)
+        leftovers = checks.leftovers(cluster, stack)
         if any(lane.is_alive() for lane in lanes):
-            left.append("a job does not end")
+            leftovers.append("a job does not end")
         outcomes = [outcome for lane in lanes for outcome in lane.outcomes]
         return {
             **_campaign(injector, outcomes, checks.node_logs(cluster)),
-            "left": left,
+            "left": leftovers,
             "not_back": injector.problems,
             "proxy": None if stack is None else _counts(stack),
             "faults_s": round(faults_s, 1),
             "all_jobs": [outcome.as_dict() for outcome in outcomes],
-            "all_faults": [one.as_dict() for one in injector.done],
+            "all_faults": [injection.as_dict() for injection in injector.done],
         }
 
 
@@ -183,7 +183,7 @@ def _lanes(options: Options, cluster: Cluster, stop: threading.Event) -> list[La
 
 def _campaign(injector: Injector, outcomes: list[Outcome], logs: list[Path]) -> dict[str, Any]:
     """Return what became of jobs and containers; marks failures that stock YARN has under the same faults."""
-    faults = [one.as_dict() for one in injector.done]
+    faults = [injection.as_dict() for injection in injector.done]
     for outcome in outcomes:
         if outcome.kind == SHELL and not outcome.ok:
             outcome.as_stock = causes.shell_as_on_stock(outcome.said, faults)
@@ -191,7 +191,7 @@ def _campaign(injector: Injector, outcomes: list[Outcome], logs: list[Path]) -> 
     failures = [causes.explained(failure, faults, queued) for outcome in outcomes for failure in outcome.failures]
     return {
         "faults": len(injector.done),
-        "by_kind": dict(Counter(one.fault.kind for one in injector.done)),
+        "by_kind": dict(Counter(injection.fault.kind for injection in injector.done)),
         "jobs": len(outcomes),
         "jobs_by_kind": dict(Counter(outcome.kind for outcome in outcomes)),
         "jobs_failed": [o.as_dict() for o in outcomes if not o.ok and not o.as_stock],
@@ -245,13 +245,13 @@ def noticed(result: Mapping[str, Any]) -> dict[str, Any]:
 @click.option("--lane", "lanes", type=click.Choice([MAPREDUCE, SHELL, SPARK]), multiple=True, help="Default: all.")
 @click.option("--kind", "kinds", type=click.Choice(list(plan.KINDS)), multiple=True, help="Default: all.")
 @one_line_errors
-def main(**given: Any) -> None:
+def main(**values: Any) -> None:
     """Kill, cut and slow down parts of a cluster at random moments while real jobs run.
 
     Exit code 1 unless all jobs succeed, MapReduce counts no failed attempt, nothing was started twice or is left.
     """
-    given["lanes"] = given["lanes"] or (MAPREDUCE, SHELL, SPARK)
-    options = Options(**given)
+    values["lanes"] = values["lanes"] or (MAPREDUCE, SHELL, SPARK)
+    options = Options(**values)
     begun_s = time.monotonic()
     result = run(options, Progresses())
     result = {"campaign": "faults", "yarn": "plain" if options.plain else "quicksilver", "seed": options.seed} | result

@@ -130,8 +130,8 @@ def _named(
     faults: Iterable[Mapping[str, Any]], failure: Failure, kinds: set[str], targets: set[str], within_s: float
 ) -> str:
     """Return the last fault of these kinds that came at most so long before the end of the attempt."""
-    found = ""
+    text = ""
     for fault in faults:
         if fault["kind"] in kinds and fault["target"] in targets and 0 <= failure.ended_s - fault["at_s"] <= within_s:
-            found = f"{fault['kind']} {fault['target']}, {failure.ended_s - fault['at_s']:.1f} s before"
-    return found
+            text = f"{fault['kind']} {fault['target']}, {failure.ended_s - fault['at_s']:.1f} s before"
+    return text

@@ -46,7 +46,7 @@ def never_launched(logs: Iterable[Path]) -> list[str]:
 
     On plain YARN too each stays in its NodeManager's list, until the next restart.
     """
-    return sorted({found for log in logs for found in _UNLAUNCHED.findall(log.read_text(errors="replace"))})
+    return sorted({container for log in logs for container in _UNLAUNCHED.findall(log.read_text(errors="replace"))})
 
 
 def recovered_in_queue(logs: Iterable[Path]) -> set[str]:
@@ -54,7 +54,7 @@ def recovered_in_queue(logs: Iterable[Path]) -> set[str]:
 
     What such a NodeManager (3.4) launches at its recovery has none of its local resources.
     """
-    return {found for log in logs for found in _RECOVERED.findall(log.read_text(errors="replace"))}
+    return {container for log in logs for container in _RECOVERED.findall(log.read_text(errors="replace"))}
 
 
 def node_logs(cluster: Cluster) -> list[Path]:
@@ -68,33 +68,33 @@ def leftovers(cluster: Cluster, stack: LocalDaemons | None, groups: str = "quick
     What `never_launched` names is in the lists of NodeManagers and sidecars until the NodeManager is restarted.
     """
     end_s, stay = time.monotonic() + _QUIET_S, never_launched(node_logs(cluster))
-    while (found := _left(cluster, stack, groups, stay)) and time.monotonic() < end_s:
+    while (remains := _remains(cluster, stack, groups, stay)) and time.monotonic() < end_s:
         time.sleep(_POLL_S)
-    return found
+    return remains
 
 
-def _left(cluster: Cluster, stack: LocalDaemons | None, groups: str, stay: Container[str]) -> list[str]:
-    found = [f"process {p.pid} of a container" for p in containers_below(cluster.spec.workdir / "local")]
+def _remains(cluster: Cluster, stack: LocalDaemons | None, groups: str, stay: Container[str]) -> list[str]:
+    texts = [f"process {p.pid} of a container" for p in containers_below(cluster.spec.workdir / "local")]
     try:
-        found += _left_in_yarn(cluster, stay)
+        texts += _left_in_yarn(cluster, stay)
         if stack is not None:
-            found += _left_in_stack(stack, stay)
+            texts += _left_in_stack(stack, stay)
     except requests.RequestException as error:
-        found.append(f"a daemon does not answer: {error}")
-    return found + [f"control group {path}" for path in _container_groups(groups)]
+        texts.append(f"a daemon does not answer: {error}")
+    return texts + [f"control group {path}" for path in _container_groups(groups)]
 
 
 def _left_in_yarn(cluster: Cluster, stay: Container[str]) -> list[str]:
     apps = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING").get("apps") or {}
-    found = [f"{app['id']} is {app['state']}" for app in apps.get("app", [])]
+    texts = [f"{app['id']} is {app['state']}" for app in apps.get("app", [])]
     staying: dict[str, list[Mapping[str, Any]]] = {}
     for address in cluster.spec.node_addresses:
         listed = (get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}).get("container", [])
-        found += [f"{address.name} shows {one['id']} as {one['state']}" for one in listed if one["id"] not in stay]
-        staying[str(address.rpc)] = [one for one in listed if one["id"] in stay]
+        texts += [f"{address.name} shows {row['id']} as {row['state']}" for row in listed if row["id"] not in stay]
+        staying[str(address.rpc)] = [row for row in listed if row["id"] in stay]
     for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes").get("nodes") or {}).get("node", []):
-        found += left_at_node(node, staying.get(node["id"], []))
-    return found
+        texts += left_at_node(node, staying.get(node["id"], []))
+    return texts
 
 
 def left_at_node(node: Mapping[str, Any], staying: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -102,39 +102,39 @@ def left_at_node(node: Mapping[str, Any], staying: Sequence[Mapping[str, Any]]) 
 
     node, staying: as the REST of the two has them.
     """
-    found = [] if node["state"] == "RUNNING" else [f"{node['id']} is {node['state']}"]
+    texts = [] if node["state"] == "RUNNING" else [f"{node['id']} is {node['state']}"]
     expected = dict.fromkeys(("numContainers", "numRunningOpportContainers", "numQueuedContainers"), len(staying))
-    expected["usedMemoryMB"] = sum(one["totalMemoryNeededMB"] for one in staying)
+    expected["usedMemoryMB"] = sum(container["totalMemoryNeededMB"] for container in staying)
     for key, most in expected.items():
         if node.get(key, 0) > most:  # after a recovery the NodeManager itself may count below zero
-            found.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
-    return found
+            texts.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
+    return texts
 
 
 def _left_in_stack(stack: LocalDaemons, stay: Container[str]) -> list[str]:
-    found = []
+    texts = []
     for app in stack.get("/v1/applications?limit=1000")["items"]:
-        held = {key: app[key] for key in ("wanted_g", "wanted_q", "live_g", "live_q") if app.get(key)}
-        if held and app["finished_s"] is None:
-            found.append(f"the proxy holds of {app['id']}: {held}")
+        counts = {key: app[key] for key in ("wanted_g", "wanted_q", "live_g", "live_q") if app.get(key)}
+        if counts and app["finished_s"] is None:
+            texts.append(f"the proxy holds of {app['id']}: {counts}")
     for node in stack.get("/v1/nodes?limit=1000")["items"]:
         if not node["usable"]:
-            found.append(f"{node['id']} takes no queueables: {node['why_unusable']}")
+            texts.append(f"{node['id']} takes no queueables: {node['why_unusable']}")
         detail = stack.get(f"/v1/nodes/{node['id']}")
         there = {c["container_id"]: c["state"] for c in detail["containers"]}
-        found += [f"{node['id']}'s sidecar has {one} as {state}" for one, state in there.items() if one not in stay]
-    return found
+        texts += [f"{node['id']}'s sidecar has {cid} as {state}" for cid, state in there.items() if cid not in stay]
+    return texts
 
 
 def _container_groups(name: str) -> list[Path]:
     """Return the control groups of containers below those of our sidecars."""
-    found: list[Path] = []
+    groups: list[Path] = []
     for root in {path.resolve() for path in (*_GROUPS.glob("*"), _GROUPS)}:
-        found += [path for path in (root / name).glob("*/*") if path.is_dir()]
-    return sorted(found)
+        groups += [path for path in (root / name).glob("*/*") if path.is_dir()]
+    return sorted(groups)
 
 
 def proxy_counts(stack: LocalDaemons) -> dict[str, Any]:
     """Return the events of containers in the store, by kind."""
-    found = stack.get("/v1/summary")
-    return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}
+    summary = stack.get("/v1/summary")
+    return {key: summary[key] for key in ("guaranteed", "queueable", "queueing", "events")}

@@ -107,8 +107,8 @@ class Injector:
         return self._kill(fault.target)
 
     def _kill_both(self, fault: Fault) -> str | None:
-        one, other = self._kill("proxy"), self._kill(fault.target)
-        return None if one is None or other is None else f"{one}, {other}"
+        proxy, target = self._kill("proxy"), self._kill(fault.target)
+        return None if proxy is None or target is None else f"{proxy}, {target}"
 
     def _kill(self, name: str) -> str | None:
         if self._stack is None:
@@ -125,10 +125,10 @@ class Injector:
         return ""
 
     def _kill_master(self, _fault: Fault) -> str | None:
-        found = masters(self._cluster.spec.workdir / "local")
-        if not found:
+        candidates = masters(self._cluster.spec.workdir / "local")
+        if not candidates:
             return None
-        pid, container = self._rng.choice(sorted(found.items()))
+        pid, container = self._rng.choice(sorted(candidates.items()))
         try:
             psutil.Process(pid).kill()
         except psutil.NoSuchProcess:
@@ -172,7 +172,7 @@ def masters(local_root: Path) -> dict[int, str]:
 
     local_root: where this cluster's NodeManagers have their files; other clusters' masters are left alone.
     """
-    found: dict[int, str] = {}
+    containers: dict[int, str] = {}
     for process in psutil.process_iter():
         try:
             if "java" not in process.name() or not _MASTERS.search(" ".join(process.cmdline())):
@@ -182,5 +182,5 @@ def masters(local_root: Path) -> dict[int, str]:
             continue  # ended meanwhile
         container = environment.get("CONTAINER_ID", "")
         if is_master(container) and environment.get("LOCAL_DIRS", "").startswith(f"{local_root}{os.sep}"):
-            found[process.pid] = container
-    return found
+            containers[process.pid] = container
+    return containers

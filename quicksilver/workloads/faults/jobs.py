@@ -109,12 +109,12 @@ class Jobs:
             raise
         job = clients.job_id(text)
         outcome.application = job.replace("job_", "application_")
-        found = History(self._cluster).job(job, 120.0)
-        outcome.failed_attempts, outcome.killed_attempts = found.failed_attempts, found.killed_attempts
-        outcome.failures = self._failures(job) if found.failed_attempts else []
+        history = History(self._cluster).job(job, 120.0)
+        outcome.failed_attempts, outcome.killed_attempts = history.failed_attempts, history.killed_attempts
+        outcome.failures = self._failures(job) if history.failed_attempts else []
         wrong = mapreduce.differences(mapreduce.read_counts(self._cluster, target), self._counts)
-        outcome.ok = found.state == "SUCCEEDED" and not wrong
-        outcome.why = "" if outcome.ok else f"{found.state}, {len(wrong)} words wrong"
+        outcome.ok = history.state == "SUCCEEDED" and not wrong
+        outcome.why = "" if outcome.ok else f"{history.state}, {len(wrong)} words wrong"
 
     def shell(self, outcome: Outcome, containers: int = 10, sleep_s: int = 6) -> None:
         """Run containers that leave their ids and sleep."""
@@ -135,10 +135,10 @@ class Jobs:
         outcome.why = "" if outcome.ok else f"{there} of {containers} containers ran; twice: {sorted(twice)}"
 
     def _failed_starts(self, application: str) -> str:
-        given = ("logs", "-applicationId", application, "-log_files", "AppMaster.stderr")
+        arguments = ("logs", "-applicationId", application, "-log_files", "AppMaster.stderr")
         end_s, log = time.monotonic() + _AGGREGATED_S, ""
         while application and _AGGREGATED not in log and time.monotonic() < end_s:
-            log = self._cluster.hadoop(*given, check=False).stdout
+            log = self._cluster.hadoop(*arguments, check=False).stdout
         return failed_starts(log)
 
     def spark(self, outcome: Outcome) -> None:
@@ -161,12 +161,12 @@ class Jobs:
         web = self._cluster.spec.jobhistory_web.url
         base = f"{web}/ws/v1/history/mapreduce/jobs/{job}/tasks"
         names = {str(node.web): node.name for node in self._cluster.spec.node_addresses}
-        found = []
+        failures = []
         for task in (get_json(base).get("tasks") or {}).get("task", []):
             answer = get_json(f"{base}/{task['id']}/attempts")
             for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", []):
                 if attempt["state"] == "FAILED":
-                    found.append(
+                    failures.append(
                         Failure(
                             attempt=attempt["id"],
                             container=attempt["assignedContainerId"],
@@ -176,7 +176,7 @@ class Jobs:
                             text=attempt["diagnostics"],
                         )
                     )
-        return found
+        return failures
 
 
 def started(marks: Path) -> Counter[str]:

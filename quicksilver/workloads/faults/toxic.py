@@ -162,8 +162,8 @@ class Toxics:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _set(self, link: _Link, what: str, for_s: float) -> int:
-        setattr(link, what, self._loop.time() + for_s)
+    async def _set(self, link: _Link, attribute: str, for_s: float) -> int:
+        setattr(link, attribute, self._loop.time() + for_s)
         return 0
 
     async def _close(self) -> int:
@@ -172,11 +172,11 @@ class Toxics:
                 link.server.close()
             for writer in list(link.writers):
                 writer.transport.abort()
-        left = list(self._tasks)
-        for task in left:
+        tasks = list(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
-        return len(left)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return len(tasks)
 
 
 async def dialed(target: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -64,7 +64,7 @@ def _run(*argv: str, cwd: Path | None = None) -> str:
 
 def _unpack(package: Path, target: Path) -> None:
     """Take the image and all modules that `WANTED` needs out of the package; write their order to `modules`."""
-    found: dict[str, bytes] = {}
+    modules: dict[str, bytes] = {}
     with (
         subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE) as unpacking,
         tarfile.open(fileobj=unpacking.stdout, mode="r|") as tar,
@@ -73,12 +73,12 @@ def _unpack(package: Path, target: Path) -> None:
             if path.name.startswith("vmlinuz"):
                 (target / "vmlinuz").write_bytes(content)
             else:
-                found[_module(path)] = lzma.decompress(content) if path.suffix == ".xz" else content
+                modules[_module(path)] = lzma.decompress(content) if path.suffix == ".xz" else content
     order: list[str] = []
     for name in WANTED:
-        _collect(name, found, order)
+        _collect(name, modules, order)
     for name in order:
-        (target / f"{name}.ko").write_bytes(found[name])
+        (target / f"{name}.ko").write_bytes(modules[name])
     (target / "modules").write_text("\n".join(order), encoding="utf-8")
 
 
@@ -96,11 +96,11 @@ def _module(path: Path) -> str:
     return path.name.partition(".ko")[0].replace("-", "_")
 
 
-def _collect(name: str, found: dict[str, bytes], order: list[str]) -> None:
+def _collect(name: str, modules: dict[str, bytes], order: list[str]) -> None:
     """Append a module's needs and then itself; what the package lacks is built into the kernel."""
-    if name in order or name not in found:
+    if name in order or name not in modules:
         return
-    depends = _DEPENDS.search(found[name])
+    depends = _DEPENDS.search(modules[name])
     for need in (depends[1].decode() if depends else "").split(","):
-        _collect(need.replace("-", "_"), found, order)
+        _collect(need.replace("-", "_"), modules, order)
     order.append(name)
