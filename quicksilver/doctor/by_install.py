@@ -32,26 +32,26 @@ def by_install(facts: Facts, findings: Sequence[Finding], diagnose: Callable[[Fa
     changes = {directory: _changes(directory, own, facts) for directory, own in roles.items()}
     if not any(changes.values()):
         return ByInstall()
-    left = {key for found in diagnose(_after(facts, changes)) for key in _keys(found)}
-    mended = tuple(found for found in findings if left.isdisjoint(_keys(found)))
-    where = dict.fromkeys(place.directory for found in mended for place in found.places if place.directory in roles)
+    rest = {key for finding in diagnose(_after(facts, changes)) for key in _keys(finding)}
+    mended = tuple(finding for finding in findings if rest.isdisjoint(_keys(finding)))
+    where = dict.fromkeys(place.directory for finding in mended for place in finding.places if place.directory in roles)
     commands = dict.fromkeys(_command(directory, roles[directory], facts) for directory in where if directory)
     return ByInstall(mended, tuple(commands))
 
 
-def _keys(found: Finding) -> list[Key]:
-    return [(found.code, found.property, place.role, place.directory) for place in found.places]
+def _keys(finding: Finding) -> list[Key]:
+    return [(finding.code, finding.property, place.role, place.directory) for place in finding.places]
 
 
 def _roles(facts: Facts) -> dict[Path, list[Role]]:
     """Return who reads which directory; a NodeManager's has what clients need."""
-    found: dict[Path, list[Role]] = {}
+    roles: dict[Path, list[Role]] = {}
     for site in facts.sites:
         if site.from_files:
-            found.setdefault(site.conf.directory, []).append(site.role)
+            roles.setdefault(site.conf.directory, []).append(site.role)
     return {
         directory: [role for role in (RM, NM, CLIENT) if role in own and not (role == CLIENT and NM in own)]
-        for directory, own in found.items()
+        for directory, own in roles.items()
     }
 
 
@@ -60,8 +60,8 @@ def _changes(directory: Path, roles: Sequence[Role], facts: Facts) -> list[Chang
     before = installed(directory).roles
     host = next((site.host for site in facts.nms if site.conf.directory == directory), "")
     try:
-        wanted = merged(directory, [role for role in roles if role not in before], (), host, False)
-        return install(directory, wanted, overlay_root(), facts.settings)
+        plan = merged(directory, [role for role in roles if role not in before], (), host, False)
+        return install(directory, plan, overlay_root(), facts.settings)
     except SettingsError:
         return []  # install says why; what it would have set stays among the findings
 
@@ -84,9 +84,9 @@ def _installed(site: Site, changes: Sequence[Change]) -> Site:
         if change.file.name == yarn_env.FILE and site.role == RM:
             system = yarn_env.rm_options((change.after or b"").decode(errors="replace"))
         elif change.after is not None and (change.file.name == YARN_SITE or site.role == RM):
-            found = layout(change.after, change.file)
-            for name, element in found.effective().items():
-                if name in inside(found):
+            outline = layout(change.after, change.file)
+            for name, element in outline.effective().items():
+                if name in inside(outline):
                     properties[name] = Property(name, element.value, element.final, change.file, element.line)
     return replace(site, conf=replace(site.conf, properties=properties, system=system))
 

@@ -9,7 +9,7 @@ from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks_rm import SCHEDULER
-from quicksilver.doctor.finding import RESTARTS, finding, must_be, said, setting
+from quicksilver.doctor.finding import RESTARTS, finding, must_be, setting, text_of
 from quicksilver.doctor.model import NM, RM, Facts, Finding, Place, Remedy, Severity, Site
 from quicksilver.doctor.spelling import nearest
 
@@ -68,16 +68,16 @@ def _at_proxy(site: Site, facts: Facts) -> Iterator[Finding]:
     ids: tuple[str | None, ...] = tuple(site.conf.rm_ids()) if site.conf.ha else (None,)
     for rm_id in ids:
         name = f"{SCHEDULER}.{rm_id}" if rm_id else SCHEDULER
-        found = scheduler_of(site, rm_id)
-        if found is None:
+        address = scheduler_of(site, rm_id)
+        if address is None:
             why = "application masters do not find the scheduler"
             remedy = Remedy(f"set {name}, or the host name of that ResourceManager")
-            yield finding("ha-incomplete", site.place(name), said(site, name), "an address", why, remedy)
+            yield finding("ha-incomplete", site.place(name), text_of(site, name), "an address", why, remedy)
             continue
-        wanted = public_scheduler(facts, rm_id) or found
-        if reachable(found) != reachable(wanted):
+        target = public_scheduler(facts, rm_id) or address
+        if reachable(address) != reachable(target):
             why = "these application masters go around the proxy, or reach nobody once the scheduler has moved"
-            yield must_be(site, "scheduler-not-at-proxy", name, str(wanted), why)
+            yield must_be(site, "scheduler-not-at-proxy", name, str(target), why)
 
 
 def scheduler_of(site: Site, rm_id: str | None) -> Address | None:
@@ -102,15 +102,15 @@ def public_scheduler(facts: Facts, rm_id: str | None) -> Address | None:
             return facts.settings.proxy.listen
     moved = facts.settings.proxy.upstream
     taken = reachable(moved) if moved else None
-    found = [scheduler_of(site, rm_id) for site in ((facts.client,) if facts.client else ()) + facts.nms]
-    return next((address for address in found if address is not None and reachable(address) != taken), None)
+    addresses = [scheduler_of(site, rm_id) for site in ((facts.client,) if facts.client else ()) + facts.nms]
+    return next((address for address in addresses if address is not None and reachable(address) != taken), None)
 
 
 def _retry(site: Site) -> Iterator[Finding]:
     interval_ms = site.number(_RETRY, 30_000)
     if interval_ms > _RETRY_MAX_MS:
         why = f"after a restart of the proxy an application master stands still for {interval_ms / 1000:g} s (RMProxy)"
-        yield must_be(site, "retry-interval", _RETRY, "1000", why, wanted=f"{_RETRY} of 1000 to {_RETRY_MAX_MS}")
+        yield must_be(site, "retry-interval", _RETRY, "1000", why, norm=f"{_RETRY} of 1000 to {_RETRY_MAX_MS}")
     sleep_ms = site.number(_FAILOVER_SLEEP, interval_ms)
     if site.conf.ha and sleep_ms > _RETRY_MAX_MS:
         why = f"who finds no ResourceManager active in a failover waits up to {sleep_ms / 1000:g} s (RMProxy)"
@@ -133,10 +133,10 @@ def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:
     for name, hold_s in facts.settings.proxy.max_hold_by_type_s.items():
         clock_s = clocks.get(name.upper())
         if clock_s is not None and hold_s >= clock_s:
-            found = f"proxy.max_hold_by_type_s.{name} is {hold_s:g} s, the framework's own time-out {clock_s:g} s"
+            state = f"proxy.max_hold_by_type_s.{name} is {hold_s:g} s, the framework's own time-out {clock_s:g} s"
             why = "a task whose start is held longer counts as failed"
             remedy = setting(f"set proxy.max_hold_by_type_s.{name} to {clock_s / 2:g} or less", "proxy")
-            yield finding("hold-limit", facts.settings.place, found, f"less than {clock_s:g} s", why, remedy)
+            yield finding("hold-limit", facts.settings.place, state, f"less than {clock_s:g} s", why, remedy)
 
 
 def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
@@ -146,9 +146,9 @@ def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
     if "authentication" not in wants:
         put[_PROTECTION] = ",".join([*wants, "authentication"])
     ports = _ports(site)
-    clients = [_words(other, _PROTECTION) for other in ((facts.client,) if facts.client else ()) + facts.nms]
+    clients = [_words(client, _PROTECTION) for client in ((facts.client,) if facts.client else ()) + facts.nms]
     if ports and any(
-        _chosen(words, _offered(site, ports[0])) != "authentication" for words in _with_it(clients or [wants])
+        _choice(words, _offered(site, ports[0])) != "authentication" for words in _with_it(clients or [wants])
     ):
         listed = [*site.conf.names(_PORTS), *(str(port) for port in ports)]
         put |= {_RESOLVER: _BY_PORT, _PORTS: ",".join(dict.fromkeys(listed))}
@@ -157,10 +157,10 @@ def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
     if not put:
         return
     why = "frames that are signed or encrypted pass unread: every container stays guaranteed"
-    wanted = "authentication on the scheduler's and the NodeManagers' ports"
+    norm = "authentication on the scheduler's and the NodeManagers' ports"
     remedy = Remedy(text, site.file_of(_PROTECTION, "core-site.xml"), put, restart=RESTARTS[site.role])
-    found = said(site, _PROTECTION)
-    yield finding("rpc-protection", site.place(_PROTECTION), found, wanted, why, remedy, name=_PROTECTION)
+    state = text_of(site, _PROTECTION)
+    yield finding("rpc-protection", site.place(_PROTECTION), state, norm, why, remedy, name=_PROTECTION)
 
 
 def _with_it(clients: list[list[str]]) -> list[list[str]]:
@@ -179,20 +179,20 @@ def _offered(site: Site, port: int) -> list[str]:
     return _words(site, _PROTECTION)
 
 
-def _chosen(wanted: list[str], offered: list[str]) -> str | None:
-    return next((word for word in wanted if word in offered), None)
+def _choice(words: list[str], offered: list[str]) -> str | None:
+    return next((word for word in words if word in offered), None)
 
 
 def _ports(site: Site) -> list[int]:
     """Return a daemon's RPC ports, first the one where frames must stay readable; [] for clients."""
-    found = []
+    ports = []
     for name in _RPC_ADDRESSES.get(site.role, ()):
         try:
             port = (site.conf.rm_address(name, site.ha_id) if site.role == RM else site.conf.address(name)).port
         except SettingsError:
             continue  # a finding of its own, or none that listens
-        found.append(port)
-    return [port for port in found if port]
+        ports.append(port)
+    return [port for port in ports if port]
 
 
 def _ignored(site: Site) -> Iterator[Finding]:

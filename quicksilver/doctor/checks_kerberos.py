@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver.doctor.checks_nm import BIND, is_loopback
-from quicksilver.doctor.finding import finding, must_be, said, setting
+from quicksilver.doctor.finding import finding, must_be, setting, text_of
 from quicksilver.doctor.model import Facts, Finding, Severity, Site
 
 WEB_TYPE: Final = "hadoop.http.authentication.type"
@@ -47,26 +47,26 @@ def principal_of(site: Site) -> str:
 
 
 def _login(site: Site, facts: Facts, section: str, principal: str | None, keytab: Path | None) -> Iterator[Finding]:
-    given = {"kerberos_principal": principal, "kerberos_keytab": keytab}
-    missing = {f"{section}.{name}" for name, value in given.items() if value is None}
+    values = {"kerberos_principal": principal, "kerberos_keytab": keytab}
+    missing = {f"{section}.{name}" for name, value in values.items() if value is None}
     if not missing:
         return
     daemon = "ResourceManager" if section == "proxy" else "NodeManager"
-    wanted = f"{section}.kerberos_principal: {principal_of(site)}, {section}.kerberos_keytab: {KEYTAB}"
+    norm = f"{section}.kerberos_principal: {principal_of(site)}, {section}.kerberos_keytab: {KEYTAB}"
     lacking = f"{' and '.join(sorted(missing))} {'is' if len(missing) == 1 else 'are'} not set"
-    found = f"{WEB_TYPE}={site.text(WEB_TYPE)}, but {lacking}"
+    state = f"{WEB_TYPE}={site.text(WEB_TYPE)}, but {lacking}"
     why = f"the {section} cannot read the {daemon}'s REST: it knows neither nodes nor containers from there"
-    remedy = setting(f"make the principal and its keytab, then set {wanted}", section)
-    yield finding("kerberos-login", facts.settings.place, found, wanted, why, remedy, name=WEB_TYPE)
+    remedy = setting(f"make the principal and its keytab, then set {norm}", section)
+    yield finding("kerberos-login", facts.settings.place, state, norm, why, remedy, name=WEB_TYPE)
 
 
 def _may_see(site: Site, principal: str) -> Iterator[Finding]:
     """Judge yarn.admin.acl: users by commas, a blank, groups by commas; the ResourceManager's own user is one."""
     own = principal.partition("@")[0].partition("/")[0]
-    found = site.text(_ADMINS)
-    if not site.flag("yarn.acl.enable") or "*" in found:
+    acl = site.text(_ADMINS)
+    if not site.flag("yarn.acl.enable") or "*" in acl:
         return
-    raw = site.conf.properties[_ADMINS].value if _ADMINS in site.conf.properties else found
+    raw = site.conf.properties[_ADMINS].value if _ADMINS in site.conf.properties else acl
     users, _, groups = raw.rstrip().partition(" ")
     master = site.text("yarn.resourcemanager.principal").partition("@")[0].partition("/")[0]
     if own in [user.strip() for user in users.split(",")] or own == master:
@@ -74,8 +74,8 @@ def _may_see(site: Site, principal: str) -> Iterator[Finding]:
     value = f"{','.join([*filter(None, [users]), own])}{' ' if groups else ''}{groups.strip()}"
     why = "the proxy does not see when an application started, nor its asks, which it reads after a restart"
     severity = Severity.NOTE if groups.strip() else None
-    wanted = f"{own} among the users{', unless it is in one of the groups' if groups.strip() else ''}"
-    yield must_be(site, "kerberos-acl", _ADMINS, value, why, wanted=wanted, severity=severity)
+    norm = f"{own} among the users{', unless it is in one of the groups' if groups.strip() else ''}"
+    yield must_be(site, "kerberos-acl", _ADMINS, value, why, norm=norm, severity=severity)
 
 
 def _web_server(site: Site) -> Iterator[Finding]:
@@ -86,6 +86,6 @@ def _web_server(site: Site) -> Iterator[Finding]:
         f"on loopback {_HOST} becomes 127.0.0.1, which no keytab has: the node's pages and the sidecar's view of it "
         "break"
     )
-    wanted = f"{WEB_PRINCIPAL}=*, or HTTP/ with the node's name"
-    found = said(site, WEB_PRINCIPAL)
-    yield must_be(site, "kerberos-nm-web", WEB_PRINCIPAL, "*", why, found=found, wanted=wanted, file="core-site.xml")
+    norm = f"{WEB_PRINCIPAL}=*, or HTTP/ with the node's name"
+    state = text_of(site, WEB_PRINCIPAL)
+    yield must_be(site, "kerberos-nm-web", WEB_PRINCIPAL, "*", why, state=state, norm=norm, file="core-site.xml")

@@ -40,12 +40,12 @@ def _secrets(machine: Machine) -> Iterator[Finding]:
         if secret.mode is None:
             why = "the daemon that needs it does not start"
             remedy = setting("correct the path, or make the file (quicksilver certs)")
-            yield finding("secret-missing", place, f"{secret.what} is not there", "a file", why, remedy)
+            yield finding("secret-missing", place, f"{secret.name} is not there", "a file", why, remedy)
         elif secret.mode & _WORLD:
             why = "whoever reads it may act as quicksilver"
             remedy = Remedy(f"chmod o-rwx {secret.path}")
-            found = f"{secret.what} has mode {secret.mode:04o}"
-            yield finding("secret-readable", place, found, "0600 or 0640", why, remedy)
+            state = f"{secret.name} has mode {secret.mode:04o}"
+            yield finding("secret-readable", place, state, "0600 or 0640", why, remedy)
 
 
 def _store(machine: Machine) -> Iterator[Finding]:
@@ -65,10 +65,10 @@ def _store(machine: Machine) -> Iterator[Finding]:
 def _files(machine: Machine) -> Iterator[Finding]:
     if machine.open_files is not None and 0 <= machine.open_files < _FEWEST_FILES:
         why = "each application master takes two connections: beyond the limit all others are refused"
-        found = f"{machine.open_files} open files"
+        state = f"{machine.open_files} open files"
         remedy = Remedy("set LimitNOFILE=65536 in the unit", restart="proxy")
-        wanted = f"{_FEWEST_FILES} or more"
-        yield finding("open-files", Place(machine.host, "proxy"), found, wanted, why, remedy)
+        norm = f"{_FEWEST_FILES} or more"
+        yield finding("open-files", Place(machine.host, "proxy"), state, norm, why, remedy)
 
 
 def _units(machine: Machine) -> Iterator[Finding]:
@@ -88,35 +88,35 @@ def _journal(machine: Machine) -> Iterator[Finding]:
         place = Place(machine.host, "nodemanager", None, str(machine.journal_dir or "sidecar.state_dir"))
         why = "killed, the sidecar does not know what it held: those starts are found lost only by time-outs"
         remedy = setting("name a directory of its user in sidecar.state_dir", "sidecar")
-        found = "cannot be written by the sidecar's user" if machine.journal_dir else "there is no place for it"
+        state = "cannot be written by the sidecar's user" if machine.journal_dir else "there is no place for it"
         severity = Severity.ERROR if machine.journal_dir else Severity.WARNING
-        yield finding("journal-rights", place, found, "a directory of its own, 0700", why, remedy, severity=severity)
+        yield finding("journal-rights", place, state, "a directory of its own, 0700", why, remedy, severity=severity)
 
 
 def _listeners(machine: Machine) -> Iterator[Finding]:
     for address, process in (machine.listeners or {}).items():
         why = "what connects there goes around the sidecar"
         remedy = Remedy("set yarn.nodemanager.bind-host=127.0.0.1 (nm-bind-host), restart the NodeManager")
-        found = f"{process} listens on {address}"
-        yield finding("node-listeners", Place(machine.host, "nodemanager"), found, "the sidecar alone", why, remedy)
+        state = f"{process} listens on {address}"
+        yield finding("node-listeners", Place(machine.host, "nodemanager"), state, "the sidecar alone", why, remedy)
 
 
 def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
     place = Place(machine.host, "nodemanager")
     if machine.cgroup:
-        found = f"control groups {machine.cgroup}"
+        state = f"control groups {machine.cgroup}"
         why = "the sidecar takes either; LinuxContainerExecutor of Hadoop before 3.5 knows v1 only"
-        kept = machine.cgroup == "v2" and any(_keeps_groups(site) and _before_v2(facts) for site in facts.nms)
-        remedy = Remedy("upgrade Hadoop, or boot with v1" if kept else "nothing to do")
-        severity = Severity.WARNING if kept else Severity.NOTE
-        yield finding("cgroup-version", place, found, "v1 or v2", why, remedy, severity=severity)
+        needs_v1 = machine.cgroup == "v2" and any(_keeps_groups(site) and _before_v2(facts) for site in facts.nms)
+        remedy = Remedy("upgrade Hadoop, or boot with v1" if needs_v1 else "nothing to do")
+        severity = Severity.WARNING if needs_v1 else Severity.NOTE
+        yield finding("cgroup-version", place, state, "v1 or v2", why, remedy, severity=severity)
     if shrinks(facts.settings) is None:
         return
     if machine.resizer == "":
         why = "containers beyond the cores wait, or are killed to make room"
-        found = "; ".join(machine.resizer_why) or "no resizer works"
+        state = "; ".join(machine.resizer_why) or "no resizer works"
         remedy = Remedy("run the sidecar as root, with the cpu controller writable; or preempt: kill_newest")
-        yield finding("no-resizer", place, found, "cgroup2, cgroup1 or signals", why, remedy)
+        yield finding("no-resizer", place, state, "cgroup2, cgroup1 or signals", why, remedy)
     if not machine.root:
         why = "checked as another user than root, so the sidecar's rights may differ"
         remedy = Remedy("run this as the sidecar's user, which has to be root or own a delegated group")
@@ -142,7 +142,7 @@ def _memory(machine: Machine, facts: Facts) -> Iterator[Finding]:
         advertised = site.number(MEMORY, 8192)
         if 0 < machine.memory_mb < advertised + facts.settings.sidecar.reserve_mb and site.host in ("", machine.host):
             why = "containers that use what they asked for would fill it; queueable ones then wait (the memory guard)"
-            found = f"{MEMORY}={advertised}, the machine has {machine.memory_mb} MB"
-            wanted = f"sidecar.reserve_mb ({facts.settings.sidecar.reserve_mb}) less than the machine has"
+            state = f"{MEMORY}={advertised}, the machine has {machine.memory_mb} MB"
+            norm = f"sidecar.reserve_mb ({facts.settings.sidecar.reserve_mb}) less than the machine has"
             remedy = setting("set sidecar.memory_mb to what containers may use here")
-            yield finding("physical-memory", site.place(MEMORY), found, wanted, why, remedy, name=MEMORY)
+            yield finding("physical-memory", site.place(MEMORY), state, norm, why, remedy, name=MEMORY)

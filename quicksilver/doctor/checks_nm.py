@@ -91,7 +91,7 @@ def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Findi
             address = site.conf.address(name)
         except SettingsError as error:
             why = "the sidecar cannot listen there"
-            yield must_be(site, "nm-port", name, f"${{{_HOSTNAME}}}:{port}", why, found=str(error.what))
+            yield must_be(site, "nm-port", name, f"${{{_HOSTNAME}}}:{port}", why, state=str(error.what))
             continue
         yield from _address_of(site, name, address, port)
 
@@ -103,9 +103,9 @@ def _address_of(site: Site, name: str, address: Address, port: int) -> Iterator[
         host = site.host if own in ANY else f"${{{_HOSTNAME}}}"
         why = "with bind-host the NodeManager registers under the host of this address (NodeManager.buildNodeId)"
         if own in ANY and "${" in _raw(site, name):
-            host, wanted = f"${{{_HOSTNAME}}}", "the node's own name, as others reach it"
-            found = f"{name} names {address}"
-            yield must_be(site, "nm-hostname", _HOSTNAME, site.host, why, found=found, wanted=wanted)
+            host, norm = f"${{{_HOSTNAME}}}", "the node's own name, as others reach it"
+            state = f"{name} names {address}"
+            yield must_be(site, "nm-hostname", _HOSTNAME, site.host, why, state=state, norm=norm)
         else:
             reasons.append(("nm-hostname", why))
     if address.port == 0:
@@ -120,16 +120,16 @@ def _address_of(site: Site, name: str, address: Address, port: int) -> Iterator[
 
 def _raw(site: Site, name: str) -> str:
     """Return what is written, without substitution; Hadoop's default of these addresses names the host name."""
-    found = site.conf.properties.get(name)
-    return found.value if found else "${}"
+    entry = site.conf.properties.get(name)
+    return entry.value if entry else "${}"
 
 
 def _behind(site: Site) -> Iterator[Finding]:
     bind = site.text(BIND)
     if not is_loopback(bind):
         why = "application masters reach the NodeManager itself: no container is queued, and no room is made"
-        wanted = f"{BIND}={LOOPBACK}, and the sidecar on the node's own address"
-        yield must_be(site, "nm-bind-host", BIND, LOOPBACK, why, wanted=wanted)
+        norm = f"{BIND}={LOOPBACK}, and the sidecar on the node's own address"
+        yield must_be(site, "nm-bind-host", BIND, LOOPBACK, why, norm=norm)
     address = _address(site, _LOCALIZER)
     if address is not None and not is_loopback(address.host):
         why = "the localizer connects to this host, and with bind-host the NodeManager listens on loopback alone"
@@ -156,24 +156,24 @@ class _Need:
 
     code: str
     vcores: int
-    found: str
+    state: str
     why: str
 
 
 def _size(site: Site, facts: Facts) -> Iterator[Finding]:
     size = believed(site)
     if size is None:
-        found = "the NodeManager detects its size, which is not checked here"
+        state = "the NodeManager detects its size, which is not checked here"
         why = "it must cover all that the sidecar may start: docs/preemption.md"
         remedy = setting("compare the node's page with sidecar.vcores and sidecar.memory_mb")
-        yield finding("nm-size-unknown", site.place(DETECT), found, "a size that is known", why, remedy)
+        yield finding("nm-size-unknown", site.place(DETECT), state, "a size that is known", why, remedy)
         return
     vcores, memory_mb = size
     own_mb = facts.settings.sidecar.memory_mb
     if own_mb and own_mb > memory_mb:
         why = "the NodeManager's own scheduler kills the newest queueable containers, and delays guaranteed ones"
-        found = f"sidecar.memory_mb is {own_mb}, {MEMORY}={memory_mb}"
-        yield must_be(site, "nm-memory", MEMORY, str(own_mb), why, found=found, wanted="as much or more")
+        state = f"sidecar.memory_mb is {own_mb}, {MEMORY}={memory_mb}"
+        yield must_be(site, "nm-memory", MEMORY, str(own_mb), why, state=state, norm="as much or more")
     needs = [
         *_by_memory(facts, vcores, memory_mb),
         *_by_sidecar(site, facts, vcores),
@@ -192,23 +192,23 @@ def _too_few(site: Site, settings: Settings, vcores: int, needs: list[_Need]) ->
         text = f"set sidecar.vcores: {_own(site) or vcores} in quicksilver.yaml"
     put = {VCORES: str(needed)} if needed > vcores else {}
     remedy = Remedy(text, site.file_of(VCORES) if put else SETTINGS, put, restart=RESTARTS[NM] if put else "sidecar")
-    found = f"{VCORES}={vcores}, but {'; '.join(need.found for need in needs)}"
-    wanted = f"{needed} or more" if put and not optional else f"{needed}, or as it is" if put else text
+    state = f"{VCORES}={vcores}, but {'; '.join(need.state for need in needs)}"
+    norm = f"{needed} or more" if put and not optional else f"{needed}, or as it is" if put else text
     why = "; ".join(need.why for need in needs)
-    return finding(first.code, site.place(VCORES), found, wanted, why, remedy, name=VCORES)
+    return finding(first.code, site.place(VCORES), state, norm, why, remedy, name=VCORES)
 
 
 def _by_memory(facts: Facts, vcores: int, memory_mb: int) -> Iterator[_Need]:
     """Judge a node whose scheduler considers memory alone."""
     rm = next(iter(facts.rms), None)
-    wanted = needed_by_memory(rm, memory_mb) if rm else 0
-    if rm and vcores < wanted:
+    minimum = needed_by_memory(rm, memory_mb) if rm else 0
+    if rm and vcores < minimum:
         why = (
             "with a queue length above 0 ContainerScheduler counts vcores before it starts any container, guaranteed "
             "ones too, while the ResourceManager plans by memory alone"
         )
-        found = f"{memory_mb} MB hold {wanted} containers of {smallest_mb(rm)} MB"
-        yield _Need("nm-vcores", wanted, found, why)
+        state = f"{memory_mb} MB hold {minimum} containers of {smallest_mb(rm)} MB"
+        yield _Need("nm-vcores", minimum, state, why)
 
 
 def _by_sidecar(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
@@ -267,8 +267,8 @@ def _executor(site: Site) -> Iterator[Finding]:
     if "docker" in site.conf.names(_RUNTIMES) and executor.endswith("LinuxContainerExecutor"):
         why = "shrinking Docker's containers was tried with Docker itself, not as LinuxContainerExecutor runs them"
         remedy = Remedy("try it on one node first: `quicksilver node show` has what the sidecar cannot resize")
-        place, found = site.place(_RUNTIMES), f"{_RUNTIMES}={site.text(_RUNTIMES)}"
-        yield finding("docker-runtime", place, found, "as you like", why, remedy, name=_RUNTIMES)
+        place, state = site.place(_RUNTIMES), f"{_RUNTIMES}={site.text(_RUNTIMES)}"
+        yield finding("docker-runtime", place, state, "as you like", why, remedy, name=_RUNTIMES)
 
 
 def _surroundings(site: Site, settings: Settings) -> Iterator[Finding]:
@@ -278,19 +278,19 @@ def _surroundings(site: Site, settings: Settings) -> Iterator[Finding]:
                 "application masters of this node talk to the NodeManager or to another ResourceManager in place of "
                 "the proxy: nothing becomes queueable"
             )
-            yield must_be(site, "federation", name, "false", why, wanted=f"{name}=false, or no quicksilver here")
+            yield must_be(site, "federation", name, "false", why, norm=f"{name}=false, or no quicksilver here")
     if not site.flag(_RECOVERY):
         why = "as in YARN without quicksilver; held starts are asked for again in both cases"
         remedy = Remedy("leave it, or turn NodeManager recovery on (yarn.nodemanager.recovery.dir)")
-        place, found = site.place(_RECOVERY), f"{_RECOVERY} is off"
-        yield finding("nm-recovery", place, found, "as you like", why, remedy, name=_RECOVERY)
+        place, state = site.place(_RECOVERY), f"{_RECOVERY} is off"
+        yield finding("nm-recovery", place, state, "as you like", why, remedy, name=_RECOVERY)
     tracker = _address(site, _TRACKER)
     master = site.text("yarn.resourcemanager.hostname")
     if tracker is None or not is_loopback(tracker.host) or is_loopback(master) or settings.tracked:
         return
     why = "without `quicksilver tracker run` on the node, the NodeManager finds nobody there"
     remedy = setting("add a tracker: section (docs/tracker.md), or take the property out", "NodeManager")
-    found = f"{_TRACKER}={tracker}"
+    state = f"{_TRACKER}={tracker}"
     severity = Severity.ERROR
     place = site.place(_TRACKER)
-    yield finding("nm-tracker", place, found, "a tracker: section", why, remedy, name=_TRACKER, severity=severity)
+    yield finding("nm-tracker", place, state, "a tracker: section", why, remedy, name=_TRACKER, severity=severity)

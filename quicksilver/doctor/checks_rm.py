@@ -8,7 +8,7 @@ from typing import Final
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
-from quicksilver.doctor.finding import finding, must_be, said
+from quicksilver.doctor.finding import finding, must_be, text_of
 from quicksilver.doctor.model import (
     CALCULATOR,
     RM,
@@ -80,32 +80,32 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
     except SettingsError:
         public = None  # the clients' own finding
     at = reachable(listens) if listens else public
-    given = facts.settings.proxy.upstream
-    moved = given is not None and reachable(given) == own  # then it is the clients' address that is wrong
+    upstream = facts.settings.proxy.upstream
+    moved = upstream is not None and reachable(upstream) == own  # then it is the clients' address that is wrong
     if own == at and not moved:
         yield _in_the_way(site, facts, own, name)
         return
     in_front = site.ha_id is None or site.ha_id == facts.settings.proxy.rm_id
-    if given is not None and in_front and reachable(given).port != own.port:
+    if upstream is not None and in_front and reachable(upstream).port != own.port:
         why = "the proxy finds nobody there, and every application master waits"
         remedy = Remedy(f"set proxy.upstream: {own}", "quicksilver.yaml", restart="proxy")
-        found = f"proxy.upstream is {given}, the ResourceManager's scheduler is at {own}"
-        yield finding("proxy-upstream", facts.settings.place, found, f"proxy.upstream: {own}", why, remedy)
+        state = f"proxy.upstream is {upstream}, the ResourceManager's scheduler is at {own}"
+        yield finding("proxy-upstream", facts.settings.place, state, f"proxy.upstream: {own}", why, remedy)
 
 
 def _in_the_way(site: Site, facts: Facts, own: Address, name: str) -> Finding:
     """Return that the ResourceManager has the proxy's address; a file that others read cannot move it for it alone."""
-    code, given = "scheduler-not-moved", facts.settings.proxy.upstream
+    code, upstream = "scheduler-not-moved", facts.settings.proxy.upstream
     why = "one of the two cannot start; where it is the proxy, nothing becomes queueable"
-    found = f"the ResourceManager's scheduler listens on {own}, which is the proxy's address"
-    wanted = "another port on the ResourceManager's hosts, and there only"
-    if any(other.role != RM and other.conf.directory == site.conf.directory for other in facts.sites):
+    state = f"the ResourceManager's scheduler listens on {own}, which is the proxy's address"
+    norm = "another port on the ResourceManager's hosts, and there only"
+    if any(reader.role != RM and reader.conf.directory == site.conf.directory for reader in facts.sites):
         text = "others read this file: `quicksilver install` with all its roles moves it by an option in yarn-env.sh"
         remedy = Remedy(text, restart="ResourceManager")
-        return finding(code, site.place(name), found, wanted, why, remedy, name=name)
-    port = given.port if given and given.port != own.port else _MOVED_PORT
+        return finding(code, site.place(name), state, norm, why, remedy, name=name)
+    port = upstream.port if upstream and upstream.port != own.port else _MOVED_PORT
     host = "${yarn.resourcemanager.hostname}" if not site.ha_id else own.host
-    return must_be(site, code, name, f"{host}:{port}", why, found=found, wanted=wanted)
+    return must_be(site, code, name, f"{host}:{port}", why, state=state, norm=norm)
 
 
 def promotes(settings: Settings) -> bool:
@@ -124,9 +124,9 @@ def _policies(site: Site, settings: Settings) -> Iterator[Finding]:
         yield must_be(site, "resource-calculator", CALCULATOR, DOMINANT, why, file=_CAPACITY_FILE)
         return
     remedy = Remedy("choose the Capacity Scheduler with DominantResourceCalculator, or the Fair Scheduler")
-    place, found = site.place(SCHEDULER_CLASS), said(site, SCHEDULER_CLASS)
-    wanted = "a scheduler that counts vcores"
-    yield finding("resource-calculator", place, found, wanted, why, remedy, name=SCHEDULER_CLASS)
+    place, state = site.place(SCHEDULER_CLASS), text_of(site, SCHEDULER_CLASS)
+    norm = "a scheduler that counts vcores"
+    yield finding("resource-calculator", place, state, norm, why, remedy, name=SCHEDULER_CLASS)
 
 
 def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
@@ -148,10 +148,10 @@ def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
     wrong = [name for name in names if not _disabled(site, name)]
     if wrong:
         also = dict.fromkeys(wrong[1:], "true")
-        found = f"{_MONITOR}.enable=true, and preemption is not disabled in queues with queueable containers"
-        wanted = "disable_preemption in these queues"
+        state = f"{_MONITOR}.enable=true, and preemption is not disabled in queues with queueable containers"
+        norm = "disable_preemption in these queues"
         first, file = wrong[0], _CAPACITY_FILE
-        yield must_be(site, "rm-preemption", first, "true", why, found=found, wanted=wanted, file=file, also=also)
+        yield must_be(site, "rm-preemption", first, "true", why, state=state, norm=norm, file=file, also=also)
 
 
 def _preemption_name(pattern: str) -> str:
@@ -204,14 +204,14 @@ def _surroundings(site: Site) -> Iterator[Finding]:
         why = "where AMRMProxy or a router stands between, asks pass unread and nothing becomes queueable"
         remedy = Remedy("leave it where these applications need no queueable containers")
         name = "yarn.federation.enabled"
-        severity, found = Severity.WARNING, f"{name}=true"
+        severity, state = Severity.WARNING, f"{name}=true"
         place = site.place(name)
-        yield finding("federation", place, found, "no federation", why, remedy, name=name, severity=severity)
+        yield finding("federation", place, state, "no federation", why, remedy, name=name, severity=severity)
     if site.scheduler == "other":
         why = "only of the Capacity, Fair and FIFO Schedulers it is known how they plan and preempt"
-        place, found = site.place(SCHEDULER_CLASS), said(site, SCHEDULER_CLASS)
+        place, state = site.place(SCHEDULER_CLASS), text_of(site, SCHEDULER_CLASS)
         remedy = Remedy("compare its preemption and its counting of vcores with docs/preemption.md")
-        yield finding("scheduler-unknown", place, found, "a known scheduler", why, remedy, name=SCHEDULER_CLASS)
+        yield finding("scheduler-unknown", place, state, "a known scheduler", why, remedy, name=SCHEDULER_CLASS)
     if site.flag("yarn.node-labels.enabled"):
         name = "yarn.node-labels.enabled"
         why = "the proxy applies them itself, as the ResourceManager's REST reports them"

@@ -16,9 +16,9 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Yield what is wrong with quicksilver.yaml."""
     settings = facts.settings
     for line in settings.mistakes:
-        where, what = _split(line)
+        where, problem = _split(line)
         why = "proxy and sidecars do not start with it, and a reload changes nothing"
-        yield finding("settings", where, what, "no mistake", why, setting("correct this line"))
+        yield finding("settings", where, problem, "no mistake", why, setting("correct this line"))
     for note in settings.notes:
         why = "it is allowed"
         yield finding(
@@ -54,8 +54,8 @@ def _queues(facts: Facts, policies: Policies) -> Iterator[Finding]:
         close = get_close_matches(full_queue(glob), known, n=1)
         remedy = setting(f"{f'did you mean {close[0]}? ' if close else ''}Take one of {', '.join(known[:20])}")
         of = "of the ResourceManager" if live else f"in {files.file}"
-        found = f"{place} has {glob}, which is no queue {of}"
-        yield finding("unknown-queue", facts.settings.place, found, "a queue that is there", why, remedy)
+        state = f"{place} has {glob}, which is no queue {of}"
+        yield finding("unknown-queue", facts.settings.place, state, "a queue that is there", why, remedy)
 
 
 def _split(line: str) -> tuple[Place, str]:

@@ -60,7 +60,7 @@ def doctor(
     data = as_data(findings, facts.unchecked, mended)
     click.echo(json.dumps(data, indent=2) if as_json else report(findings, facts.unchecked, mended, verbose=verbose))
     least = Severity.WARNING if strict else Severity.ERROR
-    if any(found.severity >= least for found in findings):
+    if any(finding.severity >= least for finding in findings):
         raise click.exceptions.Exit(FOUND)
 
 

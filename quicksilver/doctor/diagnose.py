@@ -29,4 +29,4 @@ CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
 
 def diagnose(facts: Facts) -> list[Finding]:
     """Return all findings, errors first, those that differ in their places only joined."""
-    return merged(found for check in CHECKS for found in check(facts))
+    return merged(finding for check in CHECKS for finding in check(facts))

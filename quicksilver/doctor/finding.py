@@ -13,8 +13,8 @@ RESTARTS: Mapping[str, str] = {RM: "ResourceManager", NM: "NodeManager", CLIENT:
 def finding(
     code: str,
     place: Place,
-    found: str,
-    wanted: str,
+    state: str,
+    norm: str,
     why: str,
     remedy: Remedy,
     *,
@@ -22,10 +22,10 @@ def finding(
     severity: Severity | None = None,
 ) -> Finding:
     """Return a finding; its severity is the code's own unless one is given."""
-    return Finding(code, CODES[code][0] if severity is None else severity, found, wanted, why, (place,), remedy, name)
+    return Finding(code, CODES[code][0] if severity is None else severity, state, norm, why, (place,), remedy, name)
 
 
-def said(site: Site, name: str) -> str:
+def text_of(site: Site, name: str) -> str:
     """Return a property as text: `name=value`, or that it is not set and what that means."""
     value = site.conf.text(name)
     if name in site.conf.properties:
@@ -40,16 +40,16 @@ def must_be(
     value: str,
     why: str,
     *,
-    found: str = "",
-    wanted: str = "",
+    state: str = "",
+    norm: str = "",
     file: str = YARN_SITE,
     severity: Severity | None = None,
     also: Mapping[str, str] | None = None,
 ) -> Finding:
     """Return the finding that a property has to have a value; `also`: further properties of the same remedy."""
     remedy = Remedy(file=site.file_of(name, file), put={name: value, **(also or {})}, restart=RESTARTS[site.role])
-    wanted = wanted or f"{name}={value}"
-    return finding(code, site.place(name), found or said(site, name), wanted, why, remedy, name=name, severity=severity)
+    state, norm = state or text_of(site, name), norm or f"{name}={value}"
+    return finding(code, site.place(name), state, norm, why, remedy, name=name, severity=severity)
 
 
 def setting(text: str, restart: str = "") -> Remedy:

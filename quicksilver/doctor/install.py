@@ -94,16 +94,16 @@ def merged(directory: Path, roles: Sequence[Role], extras: Sequence[str], host: 
 def installed(directory: Path) -> Wanted:
     """Return what was installed in a directory, as the block's first line says it."""
     file = directory / YARN_SITE
-    found = layout(file.read_bytes(), file) if file.is_file() else Layout()
-    begin = next((c.text for c in found.comments if c.text.startswith(BEGIN)), "")
+    outline = layout(file.read_bytes(), file) if file.is_file() else Layout()
+    begin = next((c.text for c in outline.comments if c.text.startswith(BEGIN)), "")
     first = begin.partition(";")[0]
     roles = {role: tuple(extras.split(" and ")) if extras else () for role, extras in _ROLE.findall(first)}
-    named = found.effective().get(_NM_HOST) if _NM_HOST in inside(found) else None
+    named = outline.effective().get(_NM_HOST) if _NM_HOST in inside(outline) else None
     host = named.value if named and "${" not in named.value else ""
     return Wanted({role: roles[role] for role in (RM, NM, CLIENT) if role in roles}, host, first.endswith("shared"))
 
 
-def install(directory: Path, wanted: Wanted, overlays: Path, settings: Settings | None = None) -> list[Change]:
+def install(directory: Path, plan: Wanted, overlays: Path, settings: Settings | None = None) -> list[Change]:
     """Return what installing changes in a configuration directory; an older installation is replaced.
 
     overlays: hadoop-conf/; settings: quicksilver.yaml, by which a node gets vcores for containers that share cores.
@@ -113,26 +113,26 @@ def install(directory: Path, wanted: Wanted, overlays: Path, settings: Settings 
     conf = _before(directory, bare)
     scheduler = Site(RM, "", with_scheduler(conf)).scheduler
     files: dict[str, dict[str, str]] = {}
-    for role, extras in wanted.roles.items():
+    for role, extras in plan.roles.items():
         for name, properties in _overlay(overlays, role, extras, ha=conf.ha).items():
             if name == _CAPACITY_FILE and scheduler != "capacity":
                 continue
-            own = _fitted(properties, role, conf, wanted) if name == YARN_SITE else properties
+            own = _fitted(properties, role, conf, plan) if name == YARN_SITE else properties
             files[name] = files.get(name, {}) | own
-    if NM in wanted.roles and settings is not None:
-        files[YARN_SITE] |= _sized(conf, wanted, settings)
+    if NM in plan.roles and settings is not None:
+        files[YARN_SITE] |= _sized(conf, plan, settings)
     options: dict[str, str] = {}
-    if wanted.moves_by_option:
+    if plan.moves_by_option:
         options = {_SCHEDULER_PORT: files[YARN_SITE][_SCHEDULER_PORT]}
         files[YARN_SITE][_SCHEDULER_PORT] = str(_public_port(conf))
     changes = []
     for name, own in files.items():
         file = directory / name
         before, plain = _texts(file, bare)
-        changes.append(Change(file, before, _with_block(plain, own, file, conf, str(wanted))))
+        changes.append(Change(file, before, _with_block(plain, own, file, conf, str(plan))))
     env = directory / yarn_env.FILE
     before, plain = _texts(env, bare)
-    changes.append(Change(env, before, shell_block.added(plain, yarn_env.lines(options, node=wanted.names_node))))
+    changes.append(Change(env, before, shell_block.added(plain, yarn_env.lines(options, node=plan.names_node))))
     rest = [change for change in bare if change.file not in {change.file for change in changes}]
     return [change for change in [*rest, *changes] if change.before != change.after]
 
@@ -175,12 +175,12 @@ def _overlay(overlays: Path, role: Role, extras: Sequence[str], *, ha: bool) -> 
         folders.append(overlays / "sharing" / role)
     if "tracker" in extras and role == NM:
         folders.append(overlays / "tracker")
-    found: dict[str, dict[str, str]] = {}
+    properties: dict[str, dict[str, str]] = {}
     for folder in folders:
         for file in sorted(folder.glob("*.xml")):
             values = {prop.name: prop.value.strip() for prop in read_properties(file)}
-            found[file.name] = found.get(file.name, {}) | values
-    return found
+            properties[file.name] = properties.get(file.name, {}) | values
+    return properties
 
 
 def bare_conf(directory: Path) -> HadoopConf:
@@ -188,7 +188,7 @@ def bare_conf(directory: Path) -> HadoopConf:
     return _before(directory, uninstall(directory))
 
 
-def _sized(conf: HadoopConf, wanted: Wanted, settings: Settings) -> dict[str, str]:
+def _sized(conf: HadoopConf, plan: Wanted, settings: Settings) -> dict[str, str]:
     """Return the vcores that a NodeManager must be configured with; {} where its own are enough, or it detects them.
 
     What the ResourceManager plans by memory alone counts only where this is its directory, too: on a node
@@ -199,7 +199,7 @@ def _sized(conf: HadoopConf, wanted: Wanted, settings: Settings) -> dict[str, st
         return {}
     vcores, memory_mb = size
     needed = 0 if extra is None else needed_vcores(settings.sidecar.vcores or vcores, extra, settings)
-    if RM in wanted.roles and "sharing" not in wanted.roles[RM]:
+    if RM in plan.roles and "sharing" not in plan.roles[RM]:
         needed = max(needed, needed_by_memory(Site(RM, "", with_scheduler(conf)), memory_mb))
     return {VCORES: str(needed)} if needed > vcores else {}
 
@@ -209,25 +209,25 @@ def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
     conf = load_hadoop_conf(directory)
     own = dict(conf.properties)
     for change in bare:
-        ours = inside(layout(change.before or b"", change.file)) if change.file.suffix == ".xml" else set()
-        for name in ours:
+        names = inside(layout(change.before or b"", change.file)) if change.file.suffix == ".xml" else set()
+        for name in names:
             own.pop(name, None)
         if change.after is not None and change.file.suffix == ".xml":
             there = layout(change.after, change.file).effective()
-            own |= {name: prop for name, prop in there.items() if name in ours}
+            own |= {name: prop for name, prop in there.items() if name in names}
     return replace(conf, properties=own)
 
 
-def inside(found: Layout) -> set[str]:
+def inside(outline: Layout) -> set[str]:
     """Return the names in the block."""
-    begin = next((c.start for c in found.comments if c.text.startswith(BEGIN)), None)
-    end = next((c.start for c in found.comments if c.text.startswith(END)), None)
+    begin = next((c.start for c in outline.comments if c.text.startswith(BEGIN)), None)
+    end = next((c.start for c in outline.comments if c.text.startswith(END)), None)
     if begin is None or end is None:
         return set()
-    return {element.name for element in found.elements if begin < element.start < end}
+    return {element.name for element in outline.elements if begin < element.start < end}
 
 
-def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, wanted: Wanted) -> dict[str, str]:
+def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, plan: Wanted) -> dict[str, str]:
     """Return the overlay's properties as this configuration needs them."""
     own = dict(properties)
     if role == RM:
@@ -239,7 +239,7 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, wanted:
         if fixed and port in own:
             own[port] = str(fixed)  # what others know already stays
     if (conf.text(_NM_HOST) or "") in ANY:
-        host = f"${{env.{yarn_env.NODE}:-0.0.0.0}}" if wanted.names_node else wanted.host or node_name(conf)
+        host = f"${{env.{yarn_env.NODE}:-0.0.0.0}}" if plan.names_node else plan.host or node_name(conf)
         if not host:
             raise SettingsError(
                 "names no host, and others must reach the node by it",
@@ -303,53 +303,53 @@ def _host(conf: HadoopConf, rm_id: str | None) -> str:
     return address.host
 
 
-def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf, what: str) -> bytes | None:
+def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf, title: str) -> bytes | None:
     """Return a file with those of our properties that it does not have yet."""
     text = EMPTY if plain is None else plain
-    found = layout(text, file)
-    there = found.effective()
-    wanted = {name: value for name, value in own.items() if _said(conf, there, name) != value}
-    for name in wanted:
-        before = conf.finals.get(name) or found.finals().get(name)
+    outline = layout(text, file)
+    there = outline.effective()
+    additions = {name: value for name, value in own.items() if _value_now(conf, there, name) != value}
+    for name in additions:
+        before = conf.finals.get(name) or outline.finals().get(name)
         if before is not None:
             raise SettingsError(
                 f"{name} is final with the value {before.value.strip()}",
                 place=f"{before.file}:{before.line}",
-                remedy=f"take <final> out there, or set {wanted[name]} there yourself",
+                remedy=f"take <final> out there, or set {additions[name]} there yourself",
             )
-    if not wanted:
+    if not additions:
         return plain
-    changed = insert(text, _block(wanted, there, what, new=plain is None), file)
+    changed = insert(text, _block(additions, there, title, new=plain is None), file)
     after = layout(changed, file).values()
-    if after != found.values() | wanted or without_block(changed, file, keep=True) != (text):
+    if after != outline.values() | additions or without_block(changed, file, keep=True) != (text):
         raise SettingsError("could not be changed as text", place=str(file), remedy="merge hadoop-conf/ by hand")
     return changed
 
 
-def _said(conf: HadoopConf, there: Mapping[str, Property], name: str) -> str | None:
+def _value_now(conf: HadoopConf, there: Mapping[str, Property], name: str) -> str | None:
     """Return the present values, without substitution; a capacity-scheduler.xml is no part of `conf`."""
-    found = conf.properties.get(name) or there.get(name)
-    return found.value.strip() if found else None
+    entry = conf.properties.get(name) or there.get(name)
+    return entry.value.strip() if entry else None
 
 
-def _block(wanted: Mapping[str, str], there: Mapping[str, Property], what: str, *, new: bool) -> str:
-    start = f"{BEGIN}{' ' + _NEW if new else ''} {what}"
+def _block(additions: Mapping[str, str], there: Mapping[str, Property], title: str, *, new: bool) -> str:
+    start = f"{BEGIN}{' ' + _NEW if new else ''} {title}"
     mark = f"  <!-- {start}; `quicksilver uninstall` takes all out until the end below -->"
-    return "\n".join([mark, *_overridden(wanted, there), property_xml(wanted), f"  <!-- {END} -->"])
+    return "\n".join([mark, *_overridden(additions, there), property_xml(additions), f"  <!-- {END} -->"])
 
 
-def _overridden(wanted: Mapping[str, str], there: Mapping[str, Property]) -> Iterator[str]:
-    for name in wanted:
+def _overridden(additions: Mapping[str, str], there: Mapping[str, Property]) -> Iterator[str]:
+    for name in additions:
         before = there.get(name)
         if before is not None:
             value = before.value.strip().replace("--", "- -").rstrip("-")
             yield f"  <!-- overrides {name}: {value} -->"
 
 
-def _span(found: Layout, file: Path) -> tuple[int, int]:
+def _span(outline: Layout, file: Path) -> tuple[int, int]:
     """Return where the comments of the block's beginning and end begin; (-1, -1) without a block."""
-    begins = [comment.start for comment in found.comments if comment.text.startswith(BEGIN)]
-    ends = [comment.start for comment in found.comments if comment.text.startswith(END)]
+    begins = [comment.start for comment in outline.comments if comment.text.startswith(BEGIN)]
+    ends = [comment.start for comment in outline.comments if comment.text.startswith(END)]
     if not begins and not ends:
         return -1, -1
     if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:

@@ -79,36 +79,36 @@ def install_command(
     if host and shared:
         raise click.UsageError("--host names one node, --shared is for files of all: give one of them")
     directory = _directory(conf_dir)
-    chosen = [_ROLES[role] for role in roles]
+    new_roles = [_ROLES[role] for role in roles]
     settings = read_quicksilver_yaml(config)
 
     def changes(folder: Path) -> list[Change]:
-        return install(folder, merged(folder, chosen, extras, host, shared), overlay_root(), settings)
+        return install(folder, merged(folder, new_roles, extras, host, shared), overlay_root(), settings)
 
     if form is not None:
         if dry_run or out or in_place:
             raise click.UsageError("--format prints and changes nothing: give neither --dry-run, --out nor --in-place")
         click.echo(as_text(changes(directory), form), nl=False)
         return
-    wanted = merged(directory, chosen, extras, host, shared)
-    before = [role for role in wanted.roles if role not in chosen]
+    plan = merged(directory, new_roles, extras, host, shared)
+    before = [role for role in plan.roles if role not in new_roles]
     if before:
         click.echo(
             f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles", err=as_json
         )
-    _carry_out(changes, directory, dry_run, out, in_place, as_json, _next(directory, wanted, settings))
+    _carry_out(changes, directory, dry_run, out, in_place, as_json, _next(directory, plan, settings))
 
 
-def _next(directory: Path, wanted: Wanted, settings: Settings) -> str:
+def _next(directory: Path, plan: Wanted, settings: Settings) -> str:
     """Return what is left to do: the node's vcores in quicksilver.yaml, and restarts."""
-    restarts = f"restart: {', '.join(dict.fromkeys(RESTARTS[role] for role in wanted.roles))}"
-    vcores = own_vcores(bare_conf(directory)) if NM in wanted.roles and settings.sidecar.vcores is None else None
+    restarts = f"restart: {', '.join(dict.fromkeys(RESTARTS[role] for role in plan.roles))}"
+    vcores = own_vcores(bare_conf(directory)) if NM in plan.roles and settings.sidecar.vcores is None else None
     return f"quicksilver.yaml of the node: sidecar: {{vcores: {vcores}}}; {restarts}" if vcores else restarts
 
 
-def _directory(given: Path | None) -> Path:
+def _directory(conf_dir: Path | None) -> Path:
     """Return the configuration directory as all commands find it. Raises SettingsError when there is none."""
-    return given or load_hadoop_conf(load_settings(None).hadoop_conf_dir).directory
+    return conf_dir or load_hadoop_conf(load_settings(None).hadoop_conf_dir).directory
 
 
 @click.command("uninstall")
@@ -118,9 +118,9 @@ def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in
     after = "restart the daemons that read them; stop proxy and sidecars when no application runs with queueables"
     directory = _directory(conf_dir)
     _carry_out(uninstall, directory, dry_run, out, in_place, as_json, after)
-    kept = sorted(str(file) for file in directory.glob(f"*{_BACKUP}*")) if not out else []
-    if kept and not as_json:
-        click.echo(f"copies of `install` and `uninstall`, which may be removed: {' '.join(kept)}")
+    copies = sorted(str(file) for file in directory.glob(f"*{_BACKUP}*")) if not out else []
+    if copies and not as_json:
+        click.echo(f"copies of `install` and `uninstall`, which may be removed: {' '.join(copies)}")
 
 
 def _carry_out(
@@ -140,22 +140,22 @@ def _carry_out(
         changes = [Change(out / change.file.name, change.before, change.after) for change in changes]
     done = []
     for change in changes:
-        kept = _backup(change) if in_place else None
+        backup = _backup(change) if in_place else None
         if not dry_run:
             _write(change)
         verb = "removed" if change.after is None else "written"
-        done.append({"file": str(change.file), "done": verb, "backup": kept})
+        done.append({"file": str(change.file), "done": verb, "backup": backup})
     if as_json:
-        found = {"dry_run": dry_run, "files": done, "next": after if changes else ""}
-        click.echo(json.dumps(found | ({"diff": "".join(map(diff, changes))} if dry_run else {}), indent=2))
+        data = {"dry_run": dry_run, "files": done, "next": after if changes else ""}
+        click.echo(json.dumps(data | ({"diff": "".join(map(diff, changes))} if dry_run else {}), indent=2))
         return
     if not changes:
         click.echo("nothing to change")
     if dry_run:
         click.echo("".join(diff(change) for change in changes), nl=False)
         return
-    for one in done:
-        click.echo(f"{one['file']}: {one['done']}{f'; backup: {kept}' if (kept := one['backup']) else ''}")
+    for entry in done:
+        click.echo(f"{entry['file']}: {entry['done']}{f'; backup: {backup}' if (backup := entry['backup']) else ''}")
     if changes:
         click.echo(after)
 
@@ -180,9 +180,9 @@ def _backup(change: Change) -> str | None:
     """Back the file up beside it; return the path of the copy, None for a new file."""
     if change.before is None:
         return None
-    kept = change.file.with_name(f"{change.file.name}{_BACKUP}{time.strftime('%Y%m%d%H%M%S')}")
-    shutil.copy2(change.file, kept)
-    return str(kept)
+    copy = change.file.with_name(f"{change.file.name}{_BACKUP}{time.strftime('%Y%m%d%H%M%S')}")
+    shutil.copy2(change.file, copy)
+    return str(copy)
 
 
 def _write(change: Change) -> None:

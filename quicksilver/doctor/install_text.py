@@ -25,6 +25,6 @@ def as_text(changes: Sequence[Change], form: str) -> str:
             parts += [line for line in after if line not in before and not line.startswith("#")]
             continue
         old, new = (layout(text, change.file).values() if text else {} for text in (change.before, change.after))
-        found = {name: value for name, value in new.items() if old.get(name) != value}
-        parts += [property_xml(found)] if form == "xml" else [f"{name}={value}" for name, value in found.items()]
+        values = {name: value for name, value in new.items() if old.get(name) != value}
+        parts += [property_xml(values)] if form == "xml" else [f"{name}={value}" for name, value in values.items()]
     return "".join(f"{part}\n" for part in parts)

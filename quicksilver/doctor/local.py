@@ -110,11 +110,11 @@ def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> M
     folder = Path(url.database).parent if url.drivername.startswith("sqlite") and url.database else None
     file = Path(url.database) if folder and url.database else None
     mode = _mode(file) if file else None
-    kept = (Secret(file, "the proxy's store", mode),) if file and mode is not None else ()
+    store = (Secret(file, "the proxy's store", mode),) if file and mode is not None else ()
     return replace(
         machine,
         is_proxy=True,
-        secrets=machine.secrets + kept,
+        secrets=machine.secrets + store,
         open_files=limit,
         store_dir=folder,
         store_mode=_mode(folder) if folder else None,
@@ -177,9 +177,9 @@ def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, t
     if not root:
         return None, ("not root",)
     settings = facts.settings.sidecar
-    chosen = choose(settings.resizer, parent=_TRIAL_GROUP, conf=site.conf if site else None)
-    why = tuple(f"{name}: {text}" for name, text in chosen.why_not.items()) + chosen.warnings
-    return (chosen.resizer.name if chosen.resizer else ""), why
+    choice = choose(settings.resizer, parent=_TRIAL_GROUP, conf=site.conf if site else None)
+    why = tuple(f"{name}: {text}" for name, text in choice.why_not.items()) + choice.warnings
+    return (choice.resizer.name if choice.resizer else ""), why
 
 
 def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[str, str] | None:
@@ -195,12 +195,12 @@ def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[s
         except SettingsError:
             continue  # a finding of its own
     try:
-        found = psutil.net_connections("tcp")
+        connections = psutil.net_connections("tcp")
     except psutil.AccessDenied:
         unchecked.append(Unchecked("who listens on the NodeManager's ports", "no right to see", "run as root"))
         return None
     others = {}
-    for connection in found:
+    for connection in connections:
         if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port not in ports:
             continue
         if connection.laddr.ip in ("127.0.0.1", "::1") or (owner := _owner(connection.pid)) is None:

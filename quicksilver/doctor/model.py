@@ -84,9 +84,9 @@ class Finding:
 
     code: str
     severity: Severity
-    found: str
+    state: str
     """What is, as a sentence without a full stop."""
-    wanted: str
+    norm: str
     """What should be."""
     why: str
     """What breaks."""
@@ -101,8 +101,8 @@ class Finding:
             "code": self.code,
             "severity": self.severity.name.lower(),
             "property": self.property,
-            "found": self.found,
-            "wanted": self.wanted,
+            "found": self.state,
+            "wanted": self.norm,
             "why": self.why,
             "places": [
                 {
@@ -129,12 +129,12 @@ class Finding:
 class Unchecked:
     """Something that could not be checked."""
 
-    what: str
+    subject: str
     why: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.why}" + (f"; {self.remedy}" if self.remedy else "")
+        return f"{self.subject}: {self.why}" + (f"; {self.remedy}" if self.remedy else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,15 +190,15 @@ class Site:
         """Return where `name` is set, or where the configuration is."""
         if not self.from_files:
             return Place(self.host, self.role, None, self.url)
-        found = self.conf.properties.get(name)
-        if found is None:
+        entry = self.conf.properties.get(name)
+        if entry is None:
             return Place(self.host, self.role, self.conf.directory, str(self.conf.directory))
-        return Place(self.host, self.role, found.file.parent, str(found.file), found.line)
+        return Place(self.host, self.role, entry.file.parent, str(entry.file), entry.line)
 
     def file_of(self, name: str, default: str = YARN_SITE) -> str:
         """Return the name of the file that sets `name` now, otherwise `default`."""
-        found = self.conf.properties.get(name) if self.from_files else None
-        return found.file.name if found else default
+        entry = self.conf.properties.get(name) if self.from_files else None
+        return entry.file.name if entry else default
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +307,7 @@ class Secret:
     """A file that others must not read. `mode`: its permission bits; None where it is not there."""
 
     path: Path
-    what: str
+    name: str
     mode: int | None
 
 
@@ -366,12 +366,12 @@ class Facts:
 def merged(findings: Iterable[Finding]) -> list[Finding]:
     """Join findings that differ in their places only; errors first, then in the order in which they came."""
     groups: dict[object, Finding] = {}
-    for one in findings:
-        remedy = one.remedy
-        what = (one.code, one.severity, one.property, one.found, one.wanted)
-        key = (what, remedy.text, remedy.file, tuple(remedy.put.items()), remedy.remove, remedy.restart)
+    for finding in findings:
+        remedy = finding.remedy
+        problem = (finding.code, finding.severity, finding.property, finding.state, finding.norm)
+        key = (problem, remedy.text, remedy.file, tuple(remedy.put.items()), remedy.remove, remedy.restart)
         before = groups.get(key)
         places = before.places if before else ()
-        new = tuple(place for place in one.places if place not in places)
-        groups[key] = replace(before or one, places=places + new)
-    return sorted(groups.values(), key=lambda found: -found.severity)
+        new = tuple(place for place in finding.places if place not in places)
+        groups[key] = replace(before or finding, places=places + new)
+    return sorted(groups.values(), key=lambda finding: -finding.severity)

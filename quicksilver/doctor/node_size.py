@@ -26,11 +26,11 @@ def node_name(conf: HadoopConf) -> str:
     """Return the host under which a NodeManager with these files registers, "" where they name none."""
     for name in _NAMES:
         try:
-            found = conf.address(name).host if name.endswith("address") else conf.text(name) or ""
+            host = conf.address(name).host if name.endswith("address") else conf.text(name) or ""
         except SettingsError:
             continue  # a finding of its own
-        if found not in ANY:
-            return found
+        if host not in ANY:
+            return host
     return ""
 
 
@@ -92,8 +92,8 @@ def every(policies: Policies | None) -> tuple[Policies, ...]:
 
 
 def _extra(policies: Iterable[Policies]) -> float | None:
-    found = [shrinking.extra for each in policies if (shrinking := each.node.shrinking()) is not None]
-    return max(found, default=None)
+    extras = [shrinking.extra for each in policies if (shrinking := each.node.shrinking()) is not None]
+    return max(extras, default=None)
 
 
 def _by_preset(policies: Policies) -> bool:

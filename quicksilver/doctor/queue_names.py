@@ -26,12 +26,14 @@ _MADE: Final = (".auto-create-child-queue.enabled", ".auto-queue-creation-v2.ena
 def named_queues(policies: Policies) -> list[tuple[str, str]]:
     """Return each glob for YARN queues with the setting where it stands first, such as `policies.modes[0].queue`."""
     sections = {"policies": policies.section}
-    sections |= {f"policies.alternatives.{name}": other.section for name, other in policies.alternatives.items()}
-    found: dict[str, str] = {}
+    sections |= {
+        f"policies.alternatives.{name}": alternative.section for name, alternative in policies.alternatives.items()
+    }
+    places: dict[str, str] = {}
     for at, section in sections.items():
         for glob, place in _globs(section, at):
-            found.setdefault(glob, place)
-    return [(place, glob) for glob, place in found.items()]
+            places.setdefault(glob, place)
+    return [(place, glob) for glob, place in places.items()]
 
 
 def _globs(section: PolicySet, at: str) -> Iterator[tuple[str, str]]:
@@ -111,8 +113,8 @@ def fair_queues(path: Path) -> set[str]:
         place = f"{path}:{error.getLineNumber()}"
         raise SettingsError(f"not well-formed XML: {error.getMessage()}", place=place, remedy="mend the file") from None
     except OSError as error:
-        what, remedy = f"cannot be read: {error.strerror}", "check its permissions"
-        raise SettingsError(what, place=str(path), remedy=remedy) from None
+        message, remedy = f"cannot be read: {error.strerror}", "check its permissions"
+        raise SettingsError(message, place=str(path), remedy=remedy) from None
     return handler.names
 
 

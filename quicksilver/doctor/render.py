@@ -26,7 +26,7 @@ def report(
     mended: what `quicksilver install` sets is one line on top, unless `verbose`.
     """
     blocks = [_set_by_install(findings, mended, verbose)] if mended.findings else []
-    blocks += [_block(found) for found in findings if verbose or found not in mended.findings]
+    blocks += [_block(finding) for finding in findings if verbose or finding not in mended.findings]
     if unchecked:
         blocks.append("\n".join(["not checked", *(f"  {item}" for item in unchecked)]))
     return "\n\n".join([*blocks, summary(findings, unchecked)])
@@ -34,19 +34,19 @@ def report(
 
 def _set_by_install(findings: Sequence[Finding], mended: ByInstall, verbose: bool) -> str:
     """Return the line that says how many findings are only that nothing is installed yet."""
-    all_of, of = Counter(one.severity for one in findings), Counter(one.severity for one in mended.findings)
+    all_of, of = Counter(item.severity for item in findings), Counter(item.severity for item in mended.findings)
     parts = [f"{of[each]} of {_many(all_of[each], each.name.lower())}" for each in reversed(Severity) if of[each]]
     commands = " and ".join(f"`{command}`" for command in mended.commands)
-    codes = ", ".join(dict.fromkeys(one.code for one in mended.findings))
+    codes = ", ".join(dict.fromkeys(finding.code for finding in mended.findings))
     return f"{', '.join(parts)}: {commands} sets {codes}" + ("" if verbose else " (-v: details)")
 
 
-def _block(found: Finding) -> str:
-    lines = [f"{found.severity.name.lower()} {found.code}: {found.found}"]
-    lines.append(f"  where  {_places(found.places)}")
-    lines.append(f"  should {found.wanted}")
-    lines.append(f"  why    {found.why}")
-    remedy = found.remedy
+def _block(finding: Finding) -> str:
+    lines = [f"{finding.severity.name.lower()} {finding.code}: {finding.state}"]
+    lines.append(f"  where  {_places(finding.places)}")
+    lines.append(f"  should {finding.norm}")
+    lines.append(f"  why    {finding.why}")
+    remedy = finding.remedy
     if remedy.remove:
         lines.append(f"  do     take out of {remedy.file}: {', '.join(remedy.remove)}")
     if remedy.xml:
@@ -66,26 +66,26 @@ def _places(places: Sequence[Place]) -> str:
 
 def summary(findings: Sequence[Finding], unchecked: Sequence[Unchecked]) -> str:
     """Return one line: how many of each, and whether that is clean."""
-    counts = Counter(found.severity for found in findings)
+    counts = Counter(finding.severity for finding in findings)
     parts = [_many(counts[severity], severity.name.lower()) for severity in reversed(Severity)]
     text = ", ".join(parts) + f"; {_many(len(unchecked), 'thing')} not checked"
     return f"{'not clean' if any(f.severity is not Severity.NOTE for f in findings) else 'clean'}: {text}"
 
 
-def _many(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def as_data(
     findings: Sequence[Finding], unchecked: Sequence[Unchecked], mended: ByInstall = _NOTHING
 ) -> dict[str, Any]:
     """Return all for --json; keys are only ever added."""
-    counts = Counter(found.severity.name.lower() for found in findings)
+    counts = Counter(finding.severity.name.lower() for finding in findings)
     return {
         "format": 1,
-        "findings": [{**found.data(), "set_by_install": found in mended.findings} for found in findings],
+        "findings": [{**finding.data(), "set_by_install": finding in mended.findings} for finding in findings],
         "install": list(mended.commands),
-        "not_checked": [{"what": item.what, "why": item.why, "remedy": item.remedy} for item in unchecked],
+        "not_checked": [{"what": item.subject, "why": item.why, "remedy": item.remedy} for item in unchecked],
         "counts": {severity.name.lower(): counts[severity.name.lower()] for severity in Severity},
         "summary": summary(findings, unchecked),
     }

@@ -30,8 +30,9 @@ def removed(text: bytes, file: Path) -> bytes | None:
     if begin < 0 and end < 0:
         return text
     if begin < 0 or end < begin:
-        what = "has a part of what quicksilver installed, but not its beginning and end"
-        raise SettingsError(what, place=str(file), remedy=f"remove the lines from {BEGIN.decode()} to its end by hand")
+        message = "has a part of what quicksilver installed, but not its beginning and end"
+        remedy = f"remove the lines from {BEGIN.decode()} to its end by hand"
+        raise SettingsError(message, place=str(file), remedy=remedy)
     mark = text[begin + len(BEGIN) : text.index(b"\n", begin)]
     rest = text[end + len(END) :].removeprefix(b"\n")
     before = text[:begin].removesuffix(b"\n") if mark.startswith(_ENDED) else text[:begin]

@@ -70,12 +70,12 @@ def layout(text: bytes, file: Path) -> Layout:
     def own(at: int) -> int:
         return len(mark) + len(utf8[:at].decode().encode(codec))
 
-    elements = [replace(one, start=own(one.start), end=own(one.end)) for one in read.properties if one.start >= 0]
-    comments = [Comment(said, own(at)) for said, at in read.comments]
+    elements = [replace(p, start=own(p.start), end=own(p.end)) for p in read.properties if p.start >= 0]
+    comments = [Comment(comment, own(at)) for comment, at in read.comments]
     if not utf8.startswith(b"</", read.end):
-        what = "an empty <configuration/> has no place for properties"
-        raise SettingsError(what, place=str(file), remedy="write it as <configuration> and </configuration>")
-    return Layout([one for one in elements if one.file == file], comments, own(read.end))
+        message = "an empty <configuration/> has no place for properties"
+        raise SettingsError(message, place=str(file), remedy="write it as <configuration> and </configuration>")
+    return Layout([element for element in elements if element.file == file], comments, own(read.end))
 
 
 def newline(text: bytes) -> bytes:
@@ -108,9 +108,9 @@ def insert(text: bytes, addition: str, file: Path) -> bytes:
 
 def without(text: bytes, names: Iterable[str], file: Path) -> bytes:
     """Remove all properties of these names, with lines that would be left empty."""
-    wanted = set(names)
+    targets = set(names)
     for element in reversed(layout(text, file).elements):
-        if element.name in wanted or NEW_NAMES.get(element.name) in wanted:
+        if element.name in targets or NEW_NAMES.get(element.name) in targets:
             start, end = line_start(text, element.start), element.end
             rest = text.find(b"\n", end)
             if start != element.start and rest >= 0 and not text[end:rest].strip():
@@ -128,8 +128,8 @@ def apply(text: bytes, put: Mapping[str, str], remove: Iterable[str], file: Path
     if put:
         changed = insert(changed, property_xml(put), file)
     before, after = layout(text, file).values(), layout(changed, file).values()
-    wanted = {name: value for name, value in before.items() if name not in {*remove, *put}}
-    wanted |= {name: value for name, value in put.items() if value}  # Hadoop takes an empty value for none
-    if after != wanted:
+    target = {name: value for name, value in before.items() if name not in {*remove, *put}}
+    target |= {name: value for name, value in put.items() if value}  # Hadoop takes an empty value for none
+    if after != target:
         raise SettingsError("could not be changed as text", place=str(file), remedy="change it by hand")
     return changed

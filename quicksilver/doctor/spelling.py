@@ -29,28 +29,28 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return None
     plain = _plain(name)
     letters = Counter(plain)
-    found: list[tuple[int, str]] = []
-    for other in names:
-        if abs(len(other) - len(name)) > MOST_EDITS:
+    matches: list[tuple[int, str]] = []
+    for candidate in names:
+        if abs(len(candidate) - len(name)) > MOST_EDITS:
             continue
-        theirs = _plain(other)
+        theirs = _plain(candidate)
         differing = (letters - Counter(theirs)).total() + (Counter(theirs) - letters).total()
         if differing <= 2 * MOST_EDITS:
             edits = distance(plain, theirs)
             if edits <= MOST_EDITS:
-                found.append((edits, other))
-    return min(found, default=(0, None))[1]
+                matches.append((edits, candidate))
+    return min(matches, default=(0, None))[1]
 
 
-def distance(one: str, other: str) -> int:
+def distance(source: str, target: str) -> int:
     """Return the least number of edits between two words; two neighbours swapped are one edit."""
     before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
+    row = list(range(len(target) + 1))
+    for i, a in enumerate(source, 1):
         two_before, before, row = before, row, [i]
-        for j, b in enumerate(other, 1):
+        for j, b in enumerate(target, 1):
             cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+            if i > 1 and j > 1 and a == target[j - 2] and source[i - 2] == b:
                 cost = min(cost, two_before[j - 2] + 1)
             row.append(cost)
     return row[-1]

@@ -75,57 +75,57 @@ class Asker:
     _lock: Lock = field(default_factory=Lock)
 
     def ask(
-        self, url: str, model: type[M], what: str = "", *, ours: bool = False, follows: bool = True, **params: str
+        self, url: str, model: type[M], subject: str = "", *, own: bool = False, follows: bool = True, **params: str
     ) -> Answer[M] | None:
-        """GET a URL; None when there is no answer as `model`, which is kept as unchecked if `what` names it.
+        """GET a URL; None when there is no answer as `model`, which is kept as unchecked if `subject` names it.
 
-        ours: it is a proxy's or a sidecar's; follows: whether a redirect is followed.
+        own: it is a proxy's or a sidecar's; follows: whether a redirect is followed.
         """
         try:
             before_s = time.time()
-            response = self._get(url, params, ours, follows)
+            response = self._get(url, params, own, follows)
             now_s = (before_s + time.time()) / 2
             response.raise_for_status()
             return Answer(model.model_validate_json(response.content), _skew_s(response.headers.get("Date"), now_s))
         except (requests.RequestException, QuicksilverError, ValidationError) as error:
-            self.miss(what, url, error)
+            self.miss(subject, url, error)
             return None
 
     def text(self, url: str) -> str | None:
         """GET a URL of a proxy or sidecar as text; None when nobody answers."""
         try:
-            response = self._get(url, {}, ours=True)
+            response = self._get(url, {}, own=True)
         except (requests.RequestException, QuicksilverError):
             return None
         return response.text if response.ok else None
 
-    def _get(self, url: str, params: Mapping[str, str], ours: bool, follows: bool = True) -> requests.Response:
-        shown = self.credentials if ours else None
+    def _get(self, url: str, params: Mapping[str, str], own: bool, follows: bool = True) -> requests.Response:
+        shown = self.credentials if own else None
         with rest_session(1, shown, redirects=follows) as session:
-            session.auth = None if ours else self.auth
+            session.auth = None if own else self.auth
             headers = shown.headers(url) if shown else {}
             return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S)
 
-    def miss(self, what: str, url: str, error: Exception) -> None:
+    def miss(self, subject: str, url: str, error: Exception) -> None:
         """Record that something could not be checked."""
-        if what:
+        if subject:
             response = error.response if isinstance(error, requests.RequestException) else None
             why = f"answered {response.status_code}" if response is not None else "no usable answer"
             if isinstance(error, QuicksilverError):
                 why = str(error)
             with self._lock:
-                self.failed.append(Unchecked(what, f"{url}: {why}", "is it up, and may this host ask it?"))
+                self.failed.append(Unchecked(subject, f"{url}: {why}", "is it up, and may this host ask it?"))
 
 
 def _skew_s(date: str | None, now_s: float) -> float | None:
     """Return a Date header minus `now_s`; the header has whole seconds, so half a one is added."""
     try:
-        found = parsedate_to_datetime(date) if date else None
+        moment = parsedate_to_datetime(date) if date else None
     except ValueError:
         return None
-    if found is None:
+    if moment is None:
         return None
-    return found.replace(tzinfo=found.tzinfo or UTC).timestamp() + 0.5 - now_s
+    return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() + 0.5 - now_s
 
 
 def ask_daemons(facts: Facts, urls: Sequence[str] = ()) -> Facts:
@@ -176,7 +176,7 @@ def _completed(facts: Facts, live: Live, failed: Iterable[Unchecked]) -> Facts:
     known = {site.host for site in facts.nms}
     nms = facts.nms + tuple(_sites(daemon for daemon in live.nms if daemon.host not in known))
     covered = {"the ResourceManager's files": rms, "NodeManagers' files": nms}
-    unchecked = tuple(item for item in facts.unchecked if not covered.get(item.what))
+    unchecked = tuple(item for item in facts.unchecked if not covered.get(item.subject))
     return replace(facts, rms=rms, nms=nms, live=live, unchecked=unchecked + tuple(failed))
 
 
@@ -195,12 +195,12 @@ def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
     if facts.client is None:
         return []
     conf = facts.client.conf
-    found = []
+    daemons = []
     ids: tuple[str | None, ...] = tuple(conf.rm_ids()) if conf.ha else (None,)
     for rm_id in ids:
-        given = facts.settings.proxy.rm_web if rm_id is None else None
+        web = facts.settings.proxy.rm_web if rm_id is None else None
         try:
-            url = (given or conf.rm_web_url(rm_id)).rstrip("/")
+            url = (web or conf.rm_web_url(rm_id)).rstrip("/")
         except SettingsError as error:
             asker.failed.append(Unchecked(f"ResourceManager {rm_id}", str(error)))
             continue
@@ -210,9 +210,9 @@ def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
             continue
         info = answer.data.info
         values, programmatic = _conf(asker, url, name)
-        said = info.version or info.hadoop_version
-        found.append(Daemon(RM, name, url, said, values, programmatic, answer.skew_s, rm_id, info.ha_state))
-    return found
+        release = info.version or info.hadoop_version
+        daemons.append(Daemon(RM, name, url, release, values, programmatic, answer.skew_s, rm_id, info.ha_state))
+    return daemons
 
 
 def _conf(asker: Asker, url: str, name: str) -> tuple[Mapping[str, str] | None, frozenset[str]]:
@@ -241,8 +241,8 @@ def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon
     if answer is None:
         return None
     values, programmatic = _conf(asker, url, name)
-    said = answer.data.info.version
-    return Daemon(NM, node.id.rpartition(":")[0], url, said, values, programmatic, answer.skew_s)
+    release = answer.data.info.version
+    return Daemon(NM, node.id.rpartition(":")[0], url, release, values, programmatic, answer.skew_s)
 
 
 def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None]]:
@@ -258,7 +258,7 @@ def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None
 
 
 def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
-    answer = asker.ask(f"{url}/v1/health", HealthAnswer, ours=True)
+    answer = asker.ask(f"{url}/v1/health", HealthAnswer, own=True)
     if answer is None:
         return Proxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
     data = answer.data
@@ -281,7 +281,7 @@ def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[
         offset = 0
         for _ in range(_PAGES):
             page = f"{url}/v1/nodes?limit=1000&offset={offset}"
-            answer = asker.ask(page, SidecarsAnswer, "the proxy's nodes", ours=True)
+            answer = asker.ask(page, SidecarsAnswer, "the proxy's nodes", own=True)
             items = answer.data.items if answer else []
             rows |= {row.id: row for row in items if row.usable or row.id not in rows}
             offset += len(items)
@@ -299,11 +299,11 @@ def _with_sidecar(asker: Asker, node: Node, row: SidecarRow | None) -> Node:
         return replace(node, usable=False, why_unusable="the proxy does not know the node")
     url = row.sidecar_url.rstrip("/")
     node = replace(node, usable=row.usable, why_unusable=row.why_unusable, sidecar_url=url)
-    answer = asker.ask(f"{url}/healthz", VersionAnswer, f"the sidecar of {node.id}", ours=True) if url else None
+    answer = asker.ask(f"{url}/healthz", VersionAnswer, f"the sidecar of {node.id}", own=True) if url else None
     if answer is None:
         return node
-    said = answer.data.version
-    return replace(node, sidecar_version=said, sidecar_skew_s=answer.skew_s, passes=_comes_through(asker, node.id, url))
+    passes, release = _comes_through(asker, node.id, url), answer.data.version
+    return replace(node, sidecar_version=release, sidecar_skew_s=answer.skew_s, passes=passes)
 
 
 def _comes_through(asker: Asker, node_id: str, sidecar: str) -> bool | None:
@@ -344,7 +344,7 @@ def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
     for row in answer.data.apps.app[:_JOBS] if answer and answer.data.apps else []:
         job = row.id.replace("application", "job")
         conf = asker.ask(f"{rm}/proxy/{row.id}/ws/v1/mapreduce/jobs/{job}/conf", JobAnswer, follows=False)
-        values = {one.name: one.value for one in conf.data.conf.properties} if conf else {}
+        values = {prop.name: prop.value for prop in conf.data.conf.properties} if conf else {}
         scheduler = values.get("yarn.resourcemanager.scheduler.address")
         if scheduler:
             yield Job(job, scheduler)

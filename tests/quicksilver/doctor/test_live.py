@@ -116,7 +116,7 @@ class World:
         """Return the codes that are more than notes, with what was found."""
         found = [one for one in self.look()[1] if one.severity is not Severity.NOTE]
         ours = [one for one in found if one.places[0].role != "nodemanager" or one.places[0].file != self.nm_conf]
-        return {one.code: one.found for one in ours}
+        return {one.code: one.state for one in ours}
 
     @property
     def nm_conf(self) -> str:
@@ -144,7 +144,7 @@ def test_all_is_well(world: World) -> None:
     assert facts.live is not None
     assert [node.passes for node in facts.live.nodes] == [True]
     assert [site.url for site in facts.nms] == [f"{world.url}/conf"]
-    assert "NodeManagers' files" not in {item.what for item in facts.unchecked}
+    assert "NodeManagers' files" not in {item.subject for item in facts.unchecked}
 
 
 def test_a_value_that_is_not_in_force(world: World) -> None:
@@ -153,7 +153,7 @@ def test_a_value_that_is_not_in_force(world: World) -> None:
     world.answers["/conf"] = world.conf(values | {name: "10", "yarn.application.classpath": "other"})
     assert world.serious() == {"restart-pending": f"{name} is 0 in the file, and 10 in the running ResourceManager"}
     notes = [one for one in world.look()[1] if one.code == "restart-pending" and one.severity is Severity.NOTE]
-    assert ["yarn.application.classpath" in one.found for one in notes] == [True]
+    assert ["yarn.application.classpath" in one.state for one in notes] == [True]
     world.answers["/conf"] = world.conf(values | {name: "10"}, source="programmatically")
     assert world.serious() == {}
 
@@ -171,9 +171,9 @@ def test_clocks(world: World, path: str, skew_s: float, who: str) -> None:
     world.skew_s[path] = skew_s
     found = [one for one in world.look()[1] if one.code == "clock-skew"]
     about = who.format(url=world.url, port=world.port).partition(" is ")[0]
-    assert [one.found.startswith(f"the clock of {about} is ") for one in found] == [True]
+    assert [one.state.startswith(f"the clock of {about} is ") for one in found] == [True]
     assert found[0].severity is (Severity.ERROR if abs(skew_s) >= 15 else Severity.WARNING)
-    assert ("ahead of" in found[0].found) is (skew_s > 0)
+    assert ("ahead of" in found[0].state) is (skew_s > 0)
 
 
 @pytest.mark.parametrize(
@@ -286,13 +286,13 @@ def test_what_does_not_answer_is_said(world: World) -> None:
     del world.answers["/conf"]
     del world.answers["/ws/v1/node/info"]
     facts, _ = world.look()
-    told = {item.what: item.why for item in facts.unchecked}
+    told = {item.subject: item.why for item in facts.unchecked}
     assert told["configuration of ResourceManager"] == f"{world.url}/conf: answered 404"
     assert any(what.startswith("NodeManager 127.0.0.1") for what in told)
     assert "NodeManagers' files" in told
     world.answers.clear()
     facts, found = world.look()
-    assert "ResourceManager" in {item.what for item in facts.unchecked}
+    assert "ResourceManager" in {item.subject for item in facts.unchecked}
     assert "proxy-down" in {one.code for one in found}
 
 
@@ -302,7 +302,7 @@ def test_queues_that_are_not_there_and_proxies_of_several(world: World) -> None:
     facts = world.files()
     known = replace(facts, live=Live(queues=("root.default", "root.batch")))
     (found,) = [one for one in diagnose(known) if one.code == "unknown-queue"]
-    assert found.found.startswith("policies.queues has root.night*") or "night*" in found.found
+    assert found.state.startswith("policies.queues has root.night*") or "night*" in found.state
     down = Proxy("http://two.example:8390", error="no answer", ha_id="rm2")
     (found,) = [one for one in diagnose(replace(facts, live=Live(proxies=(down,)))) if one.code.startswith("proxy-")]
-    assert (found.code, found.found) == ("proxy-missing", "rm2: no answer")
+    assert (found.code, found.state) == ("proxy-missing", "rm2: no answer")

@@ -102,10 +102,10 @@ def test_this_machine_is_looked_at_and_what_is_not_is_said(tmp_path: Path) -> No
     assert (seen.machine.is_node, seen.machine.is_proxy) == (True, False)
     assert seen.machine.memory_mb > 100
     assert seen.machine.listeners is not None
-    assert "running daemons" in {item.what for item in seen.unchecked}
+    assert "running daemons" in {item.subject for item in seen.unchecked}
     seen = look_here(read_files(Where(copy.yaml, copy.conf.client)), Where(), offline=False)
     assert seen.machine is not None and seen.machine.is_proxy  # the scheduler's address is loopback
-    assert "the nodes' own side" in {item.what for item in seen.unchecked}
+    assert "the nodes' own side" in {item.subject for item in seen.unchecked}
 
 
 def test_secrets_are_those_that_settings_name(tmp_path: Path) -> None:
