@@ -61,17 +61,17 @@ class Applications(Group):
             return _of_proxy().get_command(ctx, cmd_name)
         module, attribute = _PLACES[cmd_name]
         with loading():
-            found = getattr(importlib.import_module(module), attribute)
-        assert isinstance(found, click.Command), f"{module}:{attribute} is no command"
-        return found
+            command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{module}:{attribute} is no command"
+        return command
 
 
 def _of_proxy() -> click.Group:
     """Return the commands about applications that ask the proxy."""
     with loading():
-        found = importlib.import_module(_PROXY).app
-    assert isinstance(found, click.Group), f"{_PROXY}:app is no group"
-    return found
+        group = importlib.import_module(_PROXY).app
+    assert isinstance(group, click.Group), f"{_PROXY}:app is no group"
+    return group
 
 
 @click.group(cls=Applications)

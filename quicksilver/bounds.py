@@ -87,7 +87,7 @@ from sidecar.tracker.relay import MAX_CALLS
 class Bound:
     """One bound: of what, how much, what happens beyond it, and what shows that."""
 
-    what: str
+    subject: str
     limit: str
     beyond: str
     shown: str = ""
@@ -305,7 +305,7 @@ def sidecar_bounds() -> Sequence[Bound]:
     refused = "`quicksilver_sidecar_connections_refused_total`"
     connections = f"{setting('sidecar.max_connections')}, {setting('sidecar.web_connections')}"
     frame = f"{size(BEFORE_LOGIN_BYTES)} before the login, {setting('sidecar.max_frame_mb')} after it"
-    held = f"{setting('sidecar.queue_max_length')}, {setting('sidecar.queue_max_mb')}"
+    starts = f"{setting('sidecar.queue_max_length')}, {setting('sidecar.queue_max_mb')}"
     announced = f"{setting('sidecar.announced_max')}, {setting('sidecar.announce_keep_s')}"
     return (
         Bound("connections", connections, "closed at once", refused),
@@ -326,7 +326,7 @@ def sidecar_bounds() -> Sequence[Bound]:
             "closed",
             "`quicksilver_sidecar_protocol_errors_total`",
         ),
-        Bound("held starts", held, "shed at once, asked for again", "the container's events"),
+        Bound("held starts", starts, "shed at once, asked for again", "the container's events"),
         Bound(
             "announcements without a start",
             announced,
@@ -407,7 +407,7 @@ def _lines() -> Iterator[str]:
         yield f"| {part} | bound | beyond it | shown by |"
         yield "|---|---|---|---|"
         for bound in bounds:
-            yield f"| {bound.what} | {bound.limit} | {bound.beyond} | {bound.shown} |".replace("|  |", "| |")
+            yield f"| {bound.subject} | {bound.limit} | {bound.beyond} | {bound.shown} |".replace("|  |", "| |")
         yield ""
 
 

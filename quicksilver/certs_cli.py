@@ -60,7 +60,7 @@ def certs() -> None:
 @folder
 def init(folder: Path, cluster: str, days: float, as_json: bool) -> None:
     """Make a CA: ca.crt for every host, and ca.key, which belongs on none of them."""
-    _made(make_ca(folder, cluster, days=days), as_json)
+    _print_pair(make_ca(folder, cluster, days=days), as_json)
 
 
 @certs.command()
@@ -71,8 +71,8 @@ def init(folder: Path, cluster: str, days: float, as_json: bool) -> None:
 @folder
 def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool, as_json: bool) -> None:
     """Make proxy.crt and proxy.key for the host NAMES (default: this host), and its loopback addresses."""
-    wanted = () if renew and not names else tuple(dict.fromkeys((*(names or (socket.getfqdn(),)), *_HERE)))
-    _made(make_certificate(folder, "proxy", wanted, days=days, renew=renew), as_json)
+    alt_names = () if renew and not names else tuple(dict.fromkeys((*(names or (socket.getfqdn(),)), *_HERE)))
+    _print_pair(make_certificate(folder, "proxy", alt_names, days=days, renew=renew), as_json)
 
 
 @certs.command()
@@ -104,8 +104,8 @@ def node(
     if (host is None) is (file is None):
         raise click.UsageError("give a HOST, or --hosts FILE")
     if host is not None:
-        wanted = () if renew and not names else (host, *names)
-        _made(make_certificate(folder, host, wanted, days=days, renew=renew), as_json)
+        alt_names = () if renew and not names else (host, *names)
+        _print_pair(make_certificate(folder, host, alt_names, days=days, renew=renew), as_json)
         return
     assert file is not None
     _of_file(read_nodes(file.read(), file.name), folder, days, renew, as_json)
@@ -113,19 +113,19 @@ def node(
 
 def _of_file(nodes: Mapping[str, list[str]], folder: Path, days: float, renew: bool, as_json: bool) -> None:
     there = {name for name in nodes if pair_of(folder, name).certificate.exists()}
-    made = []
+    pairs = []
     for name, others in nodes.items():
         if name not in there:
-            made.append(make_certificate(folder, name, (name, *others), days=days))
+            pairs.append(make_certificate(folder, name, (name, *others), days=days))
         elif renew:
-            made.append(make_certificate(folder, name, (name, *others) if others else (), days=days, renew=True))
+            pairs.append(make_certificate(folder, name, (name, *others) if others else (), days=days, renew=True))
     if as_json:
-        kept = [] if renew else sorted(there)
-        click.echo(json.dumps({"made": [_as_json(pair) for pair in made], "there_already": kept}, indent=2))
+        skips = [] if renew else sorted(there)
+        click.echo(json.dumps({"made": [_as_json(pair) for pair in pairs], "there_already": skips}, indent=2))
         return
-    for pair in made:
-        _made(pair, as_json)
-    click.echo(f"{len(made)} made, {len(nodes) - len(made)} there already")
+    for pair in pairs:
+        _print_pair(pair, as_json)
+    click.echo(f"{len(pairs)} made, {len(nodes) - len(pairs)} there already")
 
 
 def read_nodes(text: str, place: str) -> dict[str, list[str]]:
@@ -158,15 +158,16 @@ def read_nodes(text: str, place: str) -> dict[str, list[str]]:
 @folder
 def show_certificates(files: tuple[Path, ...], within_days: float, as_json: bool, folder: Path) -> None:
     """Show FILES, or all *.crt of --dir; exit code 1 when one ends --within so many days, or has ended."""
-    found = [show(file) for file in files or sorted(folder.glob("*.crt"))]
-    if not found:
+    certificates = [show(file) for file in files or sorted(folder.glob("*.crt"))]
+    if not certificates:
         raise CertificateError("has no certificates", place=str(folder), remedy="`quicksilver certs init` makes a CA")
     now_s = time.time()
     if as_json:
-        click.echo(json.dumps([asdict(one) | {"days_left": _left(one, now_s)} for one in found], indent=2))
+        rows = [asdict(each) | {"days_left": _days_left(each, now_s)} for each in certificates]
+        click.echo(json.dumps(rows, indent=2))
     else:
-        _table(found, now_s)
-    if any(_left(one, now_s) < within_days for one in found):
+        _table(certificates, now_s)
+    if any(_days_left(certificate, now_s) < within_days for certificate in certificates):
         raise click.exceptions.Exit(1)
 
 
@@ -185,7 +186,7 @@ def token(role: str, file: Path, user: str, as_json: bool) -> None:
     click.echo(f"{file}: added; for servers that only check it: {named} sha256:{digest}")
 
 
-def _made(pair: Pair, as_json: bool) -> None:
+def _print_pair(pair: Pair, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(_as_json(pair), indent=2))
         return
@@ -195,21 +196,21 @@ def _made(pair: Pair, as_json: bool) -> None:
 
 def _as_json(pair: Pair) -> dict[str, Any]:
     shown = show(pair.certificate)
-    made = {"certificate": str(pair.certificate), "key": str(pair.key), "names": list(shown.names)}
-    return made | {"ends_s": shown.ends_s}
+    data = {"certificate": str(pair.certificate), "key": str(pair.key), "names": list(shown.names)}
+    return data | {"ends_s": shown.ends_s}
 
 
-def _left(one: Shown, now_s: float) -> float:
-    return round((one.ends_s - now_s) / _DAY_S, 1)
+def _days_left(certificate: Shown, now_s: float) -> float:
+    return round((certificate.ends_s - now_s) / _DAY_S, 1)
 
 
-def _table(found: list[Shown], now_s: float) -> None:
+def _table(certificates: list[Shown], now_s: float) -> None:
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("file", "names", "issuer", "ends", "days left"):
         table.add_column(column, overflow="fold")
-    for one in found:
-        ends = datetime.fromtimestamp(one.ends_s, UTC).strftime("%Y-%m-%d %H:%M")
-        names = ", ".join(one.names) or ("(a CA)" if one.is_ca else "(none)")
-        table.add_row(one.file, names, one.issuer, ends, f"{_left(one, now_s):g}")
+    for certificate in certificates:
+        ends = datetime.fromtimestamp(certificate.ends_s, UTC).strftime("%Y-%m-%d %H:%M")
+        names = ", ".join(certificate.names) or ("(a CA)" if certificate.is_ca else "(none)")
+        table.add_row(certificate.file, names, certificate.issuer, ends, f"{_days_left(certificate, now_s):g}")
     console.print(table)

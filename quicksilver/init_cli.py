@@ -116,8 +116,8 @@ def _host(
     scheduler, own_id = _scheduler(conf, rm_id)
     roles = roles or _roles(scheduler.host, asks)
     if conf.ha and RM in roles and not own_id:
-        what = f"there are several ResourceManagers ({', '.join(conf.rm_ids())}), and none is on this host by its name"
-        raise SettingsError(what, place=str(conf.directory), remedy="say which one is meant with --rm-id")
+        text = f"there are several ResourceManagers ({', '.join(conf.rm_ids())}), and none is on this host by its name"
+        raise SettingsError(text, place=str(conf.directory), remedy="say which one is meant with --rm-id")
     moved = _moved(scheduler)
     if upstream is None and asks and RM in roles:
         upstream = click.prompt("Address to which the ResourceManager's scheduler moves", default=str(moved))
@@ -144,9 +144,9 @@ def _host(
 
 def _vcores(conf: HadoopConf) -> int | None:
     """Return the node's own vcores; where this host is the node, no more than it has cores."""
-    found = own_vcores(bare_conf(conf.directory))
+    vcores = own_vcores(bare_conf(conf.directory))
     here = node_name(conf) in ("", socket.getfqdn(), socket.gethostname())
-    return min(found, os.cpu_count() or found) if found and here else found
+    return min(vcores, os.cpu_count() or vcores) if vcores and here else vcores
 
 
 def settings_text(host: Host) -> str:
@@ -233,7 +233,7 @@ def _scheduler(conf: HadoopConf, rm_id: str) -> tuple[Address, str]:
     own = rm_id or conf.rm_id() or ""
     if not own:
         here = {socket.getfqdn(), socket.gethostname()}
-        own = next((one for one in conf.rm_ids() if conf.rm_address(_SCHEDULER, one).host in here), "")
+        own = next((each for each in conf.rm_ids() if conf.rm_address(_SCHEDULER, each).host in here), "")
     return conf.rm_address(_SCHEDULER, own or conf.rm_ids()[0]), own
 
 
@@ -255,14 +255,14 @@ def _roles(rm_host: str, asks: bool) -> tuple[str, ...]:
 def _known_queues(conf: HadoopConf) -> list[str]:
     """Return the leaf queues of the scheduler's files, [] where there are none."""
     names = FileQueues([scheduler_site(conf.directory)]).names
-    return sorted(name for name in names if not any(other.startswith(f"{name}.") for other in names))
+    return sorted(name for name in names if not any(child.startswith(f"{name}.") for child in names))
 
 
 def _queues(text: str, known: Sequence[str]) -> list[str]:
     """Return the queues. Raises BadParameter for one that the scheduler's files do not have."""
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    for name in chosen:
+    queues = [name.strip() for name in text.split(",") if name.strip()]
+    for name in queues:
         if known and not any(queue_test((name,))(queue) for queue in known):
             hint = close_to(full_queue(name), list(known))
             raise click.BadParameter(f"no queue of the scheduler's files is {name}; {hint}", param_hint="--queues")
-    return chosen
+    return queues

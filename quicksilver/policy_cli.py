@@ -78,9 +78,9 @@ def show_policy(name: str, slot: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(shown, indent=2))
         return
-    for one in shown:
-        click.echo(f"{one['slot']} policy {one['name']}, package {one['package']}\n{one['doc']}")
-        rows = [_cells(row) for row in one["settings"]]
+    for entry in shown:
+        click.echo(f"{entry['slot']} policy {entry['name']}, package {entry['package']}\n{entry['doc']}")
+        rows = [_cells(row) for row in entry["settings"]]
         if rows:
             _print_table(["setting", "type", "unit", "default", "range", "meaning", "source"], rows)
         else:
@@ -96,8 +96,8 @@ def list_presets(as_json: bool) -> None:
         return
     for name, preset in PRESETS.items():
         click.echo(f"{name}: {preset.doc}\n  good for: {preset.good_for}\n  bad for: {preset.bad_for}")
-        for slot, chosen in preset.section.items():
-            click.echo(f"  {slot}: {json.dumps(chosen)}")
+        for slot, choice in preset.section.items():
+            click.echo(f"  {slot}: {json.dumps(choice)}")
     click.echo(f"An empty `policies:` is preset {DEFAULT}. Single settings beside `preset:` lie over it.")
 
 
@@ -106,25 +106,25 @@ def list_presets(as_json: bool) -> None:
 @as_json
 def check_file(file: Path | None, as_json: bool) -> None:
     """Check FILE, or the settings file that the daemons would read; exit code 1 for mistakes, 0 for warnings alone."""
-    found = check_settings(file, SECTIONS)
-    mistakes, warnings = found.mistakes, found.warnings
+    outcome = check_settings(file, SECTIONS)
+    mistakes, warnings = outcome.mistakes, outcome.warnings
     if as_json:
-        data = {"file": str(found.path) if found.path else None, "ok": not mistakes, "mistakes": mistakes}
-        click.echo(json.dumps(data | {"warnings": warnings, "notes": found.notes}, indent=2))
+        data = {"file": str(outcome.path) if outcome.path else None, "ok": not mistakes, "mistakes": mistakes}
+        click.echo(json.dumps(data | {"warnings": warnings, "notes": outcome.notes}, indent=2))
     else:
         for line in (*mistakes, *(f"warning: {line}" for line in warnings)):
             click.echo(line, err=True)
-        for note in found.notes:
-            click.echo(f"{found.path}: note: policies: {note}")
-        where = found.path or f"no settings file (${VARIABLE}, ./{FILE_NAME}, {SYSTEM_WIDE}): the defaults hold"
+        for note in outcome.notes:
+            click.echo(f"{outcome.path}: note: policies: {note}")
+        where = outcome.path or f"no settings file (${VARIABLE}, ./{FILE_NAME}, {SYSTEM_WIDE}): the defaults hold"
         counts = [_count(len(mistakes), "mistake"), *([_count(len(warnings), "warning")] if warnings else [])]
         click.echo(f"{where}: {', '.join(counts)}", err=bool(mistakes))
     if mistakes:
         raise SystemExit(1)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+def _count(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 @policy.command("schema")
@@ -145,14 +145,14 @@ def write_docs(file: Path | None) -> None:
 
 
 def _shown(registry: Registry, slot: str, name: str) -> dict[str, Any]:
-    found = registry.get(slot, name)
+    definition = registry.get(slot, name)
     package = registry.find(slot, name).package
     return {
         "slot": slot,
         "name": name,
         "package": package,
-        "doc": doc_of(found),
-        "settings": setting_rows(found.config),
+        "doc": doc_of(definition),
+        "settings": setting_rows(definition.config),
     }
 
 

@@ -25,7 +25,7 @@ _QUEUES: Final = "{QUEUES}"
 class Goal:
     """What somebody wants, and the section that gets it; `text` is YAML below `policies:`, without indentation."""
 
-    what: str
+    summary: str
     preset: str
     text: str = f'queues: {_QUEUES}   # YARN queues whose containers may be queueable; "*" for all'
     beside: str = ""
@@ -196,12 +196,12 @@ def settings_for(name: str, queues: Sequence[str]) -> str:
         raise click.BadParameter(f"unknown goal '{name}'; {close_to(name, list(GOALS))}", param_hint="--goal")
     preset: Preset = PRESETS[goal.preset]  # type: ignore[index]
     good_for, bad_for = goal.good_for or preset.good_for, goal.bad_for or preset.bad_for
-    head = [f"Goal {name}: {goal.what}", f"Good for: {good_for}.", f"Bad for: {bad_for}."]
+    head = [f"Goal {name}: {goal.summary}", f"Good for: {good_for}.", f"Bad for: {bad_for}."]
     head += [f"Besides: {goal.beside}"] if goal.beside else []
     lines = [f"# {line}" for text in head for line in wrap(text, _WIDTH, subsequent_indent="  ")]
     lines += ["policies:", f"  preset: {goal.preset}"]
     lines += ["  # It chooses, and each of these can be set here:"]
-    lines += [f"  #   {slot}: {_shown(chosen)}" for slot, chosen in preset.section.items()]
+    lines += [f"  #   {slot}: {_shown(choice)}" for slot, choice in preset.section.items()]
     if goal.text:
         own = dedent(goal.text).replace(_QUEUES, json.dumps(list(queues) if list(queues) != ["*"] else "*"))
         lines.append(indent(own.rstrip("\n"), "  "))
@@ -223,21 +223,21 @@ def write_new(path: Path, text: str, *, force: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     except OSError as error:
-        what = f"cannot be written: {error.strerror}"
-        raise SettingsError(what, place=str(path), remedy="name a file that this user may write") from error
+        message = f"cannot be written: {error.strerror}"
+        raise SettingsError(message, place=str(path), remedy="name a file that this user may write") from error
 
 
-def _shown(chosen: Any) -> str:
-    return json.dumps(chosen) if not isinstance(chosen, str) else f'"{chosen}"'
+def _shown(choice: Any) -> str:
+    return json.dumps(choice) if not isinstance(choice, str) else f'"{choice}"'
 
 
 def _list(as_json: bool) -> None:
     if as_json:
         click.echo(
-            json.dumps({name: {"what": goal.what, "preset": goal.preset} for name, goal in GOALS.items()}, indent=2)
+            json.dumps({name: {"what": goal.summary, "preset": goal.preset} for name, goal in GOALS.items()}, indent=2)
         )
         return
     width = max(map(len, GOALS))
     for name, goal in GOALS.items():
-        click.echo(f"{name:<{width}}  {goal.what}")
+        click.echo(f"{name:<{width}}  {goal.summary}")
     click.echo("\n`quicksilver policy new --goal GOAL --out FILE` writes one; a preset's name is a goal as well.")

@@ -60,11 +60,11 @@ def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
 @reading
 def history(limit: int, url: str, as_json: bool) -> None:
     """Show who changed which setting when, from which value to which; the newest first."""
-    found = pages(url, "/v1/policies/changes", None, limit)
+    entries = pages(url, "/v1/policies/changes", None, limit)
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(entries, indent=2))
     else:
-        tables.changes(found)
+        tables.changes(entries)
 
 
 @click.command("compare", cls=Command)
@@ -73,32 +73,32 @@ def compare(url: str, as_json: bool) -> None:
     """Show what the alternatives of policies.shadow would have decided otherwise, of real traffic."""
     client = rest_client(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
     try:
-        found = client.get("/v1/policies/compare")
+        answer = client.get("/v1/policies/compare")
     finally:
         client.close()
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(answer, indent=2))
     else:
-        tables.comparisons(found)
+        tables.comparisons(answer)
 
 
 def _print(answer: dict[str, Any]) -> None:
     click.echo(f"{answer['file'] or 'no file: the defaults'}: version {answer['version']} (was {answer['before']})")
     for change in answer["changes"]:
         click.echo(f"  {change['path']}: {change['before'] or 'not set'} -> {change['after'] or 'not set'}")
-    for kept in answer["kept"]:
-        click.echo(f"  kept: {kept}")
+    for refusal in answer["kept"]:
+        click.echo(f"  kept: {refusal}")
     for note in answer["notes"]:
         click.echo(f"  note: {note}")
     for line in answer["warnings"]:
         click.echo(f"warning: {line}", err=True)
     for node in answer["nodes"]:
-        said = (
+        text = (
             f"version {node['version']}, {len(node['changes'])} changes" if node["ok"] else f"FAILED: {node['error']}"
         )
-        click.echo(f"{node['node_id']}: {said}")
-        for kept in node["kept"]:
-            click.echo(f"  kept: {kept}")
+        click.echo(f"{node['node_id']}: {text}")
+        for refusal in node["kept"]:
+            click.echo(f"  kept: {refusal}")
 
 
 def _user() -> str:

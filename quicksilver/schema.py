@@ -46,10 +46,10 @@ def schema(registry: Registry | None = None) -> Schema:
     registry = registry or Registry()
     defs: Schema = {}
     policies = _model(PoliciesSection, "policies", defs)
-    one = _model(PolicySet, "alternative", defs)
+    alternative = _model(PolicySet, "alternative", defs)
     for slot in SLOTS:
         defs[f"slot.{slot}"] = _slot(slot, registry, defs)
-    for section in (policies, one):
+    for section in (policies, alternative):
         _adapt(section)
     for name in ("Match", "ModeRule", "Rollout", "Window"):
         _globs(defs[f"policies.{name}"])
@@ -57,7 +57,7 @@ def schema(registry: Registry | None = None) -> Schema:
         "description": defs["policies.Match"]["properties"]["priority"].get("description", ""),
         "anyOf": [{"type": "integer"}, _NUMBERS, {"$ref": "#/$defs/policies.Priorities"}],
     }
-    defs["alternative"] = one
+    defs["alternative"] = alternative
     alternatives = policies["properties"]["alternatives"]
     (pattern,) = alternatives["patternProperties"]
     alternatives |= {"patternProperties": {pattern: {"$ref": "#/$defs/alternative"}}, "additionalProperties": False}
@@ -75,12 +75,12 @@ def schema(registry: Registry | None = None) -> Schema:
 
 def _model(model: type[BaseModel], prefix: str, defs: Schema) -> Schema:
     """Return a model's schema; what it refers to goes to `defs` under names that begin with `prefix`."""
-    found = model.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
-    for name, definition in found.pop("$defs", {}).items():
+    root = model.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
+    for name, definition in root.pop("$defs", {}).items():
         defs[f"{prefix}.{name}"] = _ADDRESS if name == "Address" else definition
     for row in setting_rows(model):
-        _describe(_at(found, row["name"].split("."), defs), row)
-    return found
+        _describe(_at(root, row["name"].split("."), defs), row)
+    return root
 
 
 def _at(model: Schema, steps: list[str], defs: Schema) -> Schema:
@@ -130,9 +130,9 @@ def _adapt(section: Schema) -> None:
     properties = section["properties"]
     for slot in CHOICES:
         properties[slot] = {"description": properties[slot]["description"], "$ref": f"#/$defs/slot.{slot}"}
-    one: Schema = {"$ref": "#/$defs/slot.quota"}
-    many = {"type": "array", "items": {"allOf": [one, _NAMED]}, "minItems": 1}
-    either: Schema = {"if": {"type": "array"}, "then": many, "else": one}
+    quota: Schema = {"$ref": "#/$defs/slot.quota"}
+    many = {"type": "array", "items": {"allOf": [quota, _NAMED]}, "minItems": 1}
+    either: Schema = {"if": {"type": "array"}, "then": many, "else": quota}
     properties["quota"] = {"description": properties["quota"]["description"], **either}
     routes = {"type": "array", "items": {"$ref": "#/$defs/slot.route"}}
     properties["routes"] = {"description": properties["routes"]["description"], **routes}

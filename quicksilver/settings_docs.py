@@ -47,8 +47,8 @@ def _lines(registry: Registry) -> Iterator[str]:
     yield "## Section `policies`"
     yield ""
     yield from _table([row for row in setting_rows(PoliciesSection) if row["name"].partition(".")[0] == row["name"]])
-    for place, (what, model) in _PARTS.items():
-        yield f"### `{place}`: {what}"
+    for place, (title, model) in _PARTS.items():
+        yield f"### `{place}`: {title}"
         yield ""
         yield from _table(setting_rows(model))
     yield "## Policies"

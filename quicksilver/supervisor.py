@@ -249,15 +249,15 @@ class Supervisor:
         due_s = self._standby_due_s()
         if due_s is None or now_s < due_s:
             return
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            number = theirs.fileno()
+        end, standby_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with standby_end:
+            number = standby_end.fileno()
 
             def environment() -> dict[str, str]:
                 os.set_inheritable(number, True)
                 return os.environ | {"NOTIFY_SOCKET": address, standby_process.VARIABLE: str(number)}
 
-            self._standby = _Standby(self._fork(environment), ours)
+            self._standby = _Standby(self._fork(environment), end)
 
     def _promote(self) -> int | None:
         """Turn the standby process into the command, with the stored sockets; return its pid, or None without one."""
@@ -296,7 +296,7 @@ class Supervisor:
         if not pid:
             return None
         self._read(inbox)  # what it sent before it ended
-        asked = child.stop_by_s is not None and not child.hung
+        by_request = child.stop_by_s is not None and not child.hung
         self._child = None
         code = os.waitstatus_to_exitcode(status)
         code = 128 - code if code < 0 else code
@@ -305,11 +305,11 @@ class Supervisor:
         if not self._was_ready:
             return code or 1
         now_s = time.monotonic()
-        steady = asked or (child.ready_s is not None and now_s - child.ready_s >= STEADY_S)
+        steady = by_request or (child.ready_s is not None and now_s - child.ready_s >= STEADY_S)
         self._failures = 0 if steady else self._failures + 1
         self._start_at_s = now_s + pause_s(self._failures)
-        what = "ended as requested" if asked else f"ended with {code}"
-        print(f"quicksilver supervise: {self.command[0]} {what}; restarting it", file=sys.stderr, flush=True)
+        outcome = "ended as requested" if by_request else f"ended with {code}"
+        print(f"quicksilver supervise: {self.command[0]} {outcome}; restarting it", file=sys.stderr, flush=True)
         return None
 
     # Messages of the command

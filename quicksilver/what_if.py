@@ -174,8 +174,8 @@ def _gives_way(own: Policies, app_type: str) -> str:
 
 def _named(bound: Bound) -> str:
     """Return a policy with the settings that differ from its defaults."""
-    chosen = plain(bound.cfg.model_dump(mode="json", exclude_defaults=True))
-    return f"{bound.name} {json.dumps(chosen)}" if chosen else bound.name
+    settings = plain(bound.cfg.model_dump(mode="json", exclude_defaults=True))
+    return f"{bound.name} {json.dumps(settings)}" if settings else bound.name
 
 
 def moment(unix_s: float) -> str:

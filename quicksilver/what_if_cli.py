@@ -68,16 +68,16 @@ def what_if(
     if live and file is not None:
         raise click.UsageError("--live and --file do not go together: the proxy says which file is in force")
     path = full_queue(queue)
-    found = _live_queue(url, queue) if live else None
+    view = _live_queue(url, queue) if live else None
     policies = _policies(_live_file(url) if live else file)
     if live:
         _compare_versions(url, policies)
     at_s = _at(at, policies.time_zone)
-    app = AppView(app_id, found.name if found else path, user=user, type=type_.upper(), name=name, tags=frozenset(tags))
+    app = AppView(app_id, view.name if view else path, user=user, type=type_.upper(), name=name, tags=frozenset(tags))
     question = Question(app, priority, Resources(memory_mb, vcores), expected_s, open_s, at_s)
     hours = Calendar(policies.windows, policies.time_zone).hours(at_s)
     try:
-        answered = answer(policies, hours, question, found)
+        answered = answer(policies, hours, question, view)
     except PolicyError as error:
         raise QuicksilverError(str(error)) from error
     if as_json:
@@ -107,8 +107,8 @@ def _live_file(url: str) -> Path | None:
     source = get(url, "/v1/policies")["source"]
     path = Path(source) if source else None
     if path is not None and not path.is_file():
-        what = f"the proxy's settings are in {source}, which is not on this host"
-        raise QuicksilverError(what, place="--live", remedy="run it on the proxy's host, or name a copy with --file")
+        message = f"the proxy's settings are in {source}, which is not on this host"
+        raise QuicksilverError(message, place="--live", remedy="run it on the proxy's host, or name a copy with --file")
     return path
 
 
@@ -125,31 +125,31 @@ def _compare_versions(url: str, policies: Policies) -> None:
 
 def _live_queue(url: str, name: str) -> QueueView:
     """Return a YARN queue as the proxy knows it."""
-    found = get(url, f"/v1/queues/{name}")
-    users = {one["user"]: one for one in found["users"]}
+    row = get(url, f"/v1/queues/{name}")
+    users = {user["user"]: user for user in row["users"]}
     parents = tuple(
-        ParentView(one["name"], *(_amount(one[key]) for key in ("max_capacity", "used_g", "used_q")))
-        for one in found["above"]
+        ParentView(parent["name"], *(_amount(parent[key]) for key in ("max_capacity", "used_g", "used_q")))
+        for parent in row["above"]
     )
     return QueueView(
-        found["name"],
-        max_capacity=_amount(found["max_capacity"]),
-        capacity=_amount(found["max_capacity"]),
-        used_g=_amount(found["used_g"]),
-        used_q=_amount(found["used_q"]),
-        user_used_g={user: _amount(one["used_g"]) for user, one in users.items()},
-        user_used_q={user: _amount(one["used_q"]) for user, one in users.items()},
-        user_limit=_amount(found["user_limit"]) if found["user_limit"] else None,
+        row["name"],
+        max_capacity=_amount(row["max_capacity"]),
+        capacity=_amount(row["max_capacity"]),
+        used_g=_amount(row["used_g"]),
+        used_q=_amount(row["used_q"]),
+        user_used_g={user: _amount(use["used_g"]) for user, use in users.items()},
+        user_used_q={user: _amount(use["used_q"]) for user, use in users.items()},
+        user_limit=_amount(row["user_limit"]) if row["user_limit"] else None,
         parents=parents,
-        priority=found["priority"],
-        cluster=_amount(found["cluster"]),
-        cluster_used_q=_amount(found["cluster_used_q"]),
-        labels=frozenset(found["labels"]),
+        priority=row["priority"],
+        cluster=_amount(row["cluster"]),
+        cluster_used_q=_amount(row["cluster_used_q"]),
+        labels=frozenset(row["labels"]),
     )
 
 
-def _amount(given: dict[str, Any]) -> Resources:
-    return Resources(given["memory_mb"], given["vcores"])
+def _amount(size: dict[str, Any]) -> Resources:
+    return Resources(size["memory_mb"], size["vcores"])
 
 
 def _print(answered: Answer, app: AppView, at_s: float) -> None:

@@ -56,7 +56,7 @@ def test_every_constant_by_which_something_is_forgotten_has_a_row() -> None:
 
 def test_rows_are_whole_and_settings_exist() -> None:
     rows = [row for part in bounds.PARTS.values() for row in part]
-    assert len(rows) > 50 and all(row.what and row.limit and row.beyond for row in rows)
+    assert len(rows) > 50 and all(row.subject and row.limit and row.beyond for row in rows)
     assert bounds.setting("proxy.max_frame_mb") == "`max_frame_mb` (128)"
     with pytest.raises(KeyError):
         bounds.setting("proxy.no_such_setting")

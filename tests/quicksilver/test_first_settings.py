@@ -64,7 +64,7 @@ def test_goals_that_change_what_a_preset_is_for_have_advice_of_their_own(goal: s
 
 @pytest.mark.parametrize("day", range(23, 30))
 def test_by_night_is_each_night_and_says_so(day: int, tmp_path: Path) -> None:
-    assert "every night, 20:00 to 6:00" in GOALS["by-night"].what
+    assert "every night, 20:00 to 6:00" in GOALS["by-night"].summary
     file = tmp_path / "quicksilver.yaml"
     file.write_text(settings_for("by-night", ["*"]) + "  time_zone: UTC\n")
     night = call("policy", "what-if", "--file", file, "--queue", "root.a", "--at", f"2026-11-{day}T21:00").output
