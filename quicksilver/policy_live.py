@@ -24,7 +24,7 @@ class RefusedFileError(QuicksilverError):
     """The settings file has mistakes; a line for each."""
 
     def __str__(self) -> str:
-        return self.what
+        return self.message
 
 
 @click.command("reload", cls=Command)
@@ -43,7 +43,7 @@ def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
         answer = client.post("/v1/policies/reload", body)
     except RefusedError as error:
         if error.code == REFUSED:
-            raise RefusedFileError(f"{error.what}\nnothing changed") from error
+            raise RefusedFileError(f"{error.message}\nnothing changed") from error
         raise
     finally:
         client.close()

@@ -12,12 +12,12 @@ class QuicksilverError(Exception):
     retriable: bool = False
     """Whether the same call may succeed later although nobody mends anything."""
 
-    def __init__(self, what: str, *, place: str = "", remedy: str = "") -> None:
-        super().__init__(what)
-        self.what, self.place, self.remedy = what, place, remedy
+    def __init__(self, message: str, *, place: str = "", remedy: str = "") -> None:
+        super().__init__(message)
+        self.message, self.place, self.remedy = message, place, remedy
 
     def __str__(self) -> str:
-        text = f"{self.place}: {self.what}" if self.place else self.what
+        text = f"{self.place}: {self.message}" if self.place else self.message
         return f"{text}; {self.remedy}" if self.remedy else text
 
 

@@ -200,7 +200,7 @@ def _ignored(site: Site) -> Iterator[Finding]:
         place = Place(site.host, site.role, each.file.parent, str(each.file), each.line)
         why = "Hadoop takes no notice of it, and neither does quicksilver"
         remedy = Remedy("name the property or take it out", each.file.name)
-        yield finding("site-file", place, each.what, "properties with a name, below <configuration>", why, remedy)
+        yield finding("site-file", place, each.text, "properties with a name, below <configuration>", why, remedy)
 
 
 def _misspelt(site: Site, names: frozenset[str]) -> Iterator[Finding]:

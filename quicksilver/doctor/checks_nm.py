@@ -91,7 +91,7 @@ def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Findi
             address = site.conf.address(name)
         except SettingsError as error:
             why = "the sidecar cannot listen there"
-            yield must_be(site, "nm-port", name, f"${{{_HOSTNAME}}}:{port}", why, state=str(error.what))
+            yield must_be(site, "nm-port", name, f"${{{_HOSTNAME}}}:{port}", why, state=str(error.message))
             continue
         yield from _address_of(site, name, address, port)
 

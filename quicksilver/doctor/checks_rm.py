@@ -71,7 +71,7 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
     except SettingsError as error:
         why = "each proxy has to know which ResourceManager it stands in front of"
         remedy = Remedy(error.remedy, restart="ResourceManager")
-        yield finding("ha-incomplete", site.place(SCHEDULER), error.what, "one address for each id", why, remedy)
+        yield finding("ha-incomplete", site.place(SCHEDULER), error.message, "one address for each id", why, remedy)
         return
     name = f"{SCHEDULER}.{site.ha_id}" if site.ha_id else SCHEDULER
     listens = facts.settings.proxy.listen

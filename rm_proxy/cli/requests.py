@@ -69,7 +69,9 @@ def get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
         return client.get(path, params)
     except RefusedError as error:
         if error.code in ("not-json", "http-404"):
-            raise QuicksilverError(error.what, place=error.place, remedy="is this the proxy's REST address?") from error
+            raise QuicksilverError(
+                error.message, place=error.place, remedy="is this the proxy's REST address?"
+            ) from error
         raise
     finally:
         client.close()

@@ -105,7 +105,7 @@ def _within(opened: Store, do: Callable[[Connection], Any]) -> Any:
         with engine.begin() as connection:
             return do(connection)
     except (NewerTablesError, NoSuchVersionError) as error:
-        raise QuicksilverError(error.what, place=opened.name, remedy=error.remedy) from error
+        raise QuicksilverError(error.message, place=opened.name, remedy=error.remedy) from error
     except SQLAlchemyError as error:
         raise StoreUnavailableError(str(opened.unavailable(error))) from error
     finally:

@@ -88,7 +88,7 @@ class ProxyReloader:
     def _record(self, audit: Audit, path: str, before: str, after: str, error: str) -> None:
         ok = not error
         number = f"{self._boot}-{next(self._numbers):06}"
-        self._writer.change(ChangeRecord(number, audit.at_s, audit.who, audit.how, ok, path, before, after, error))
+        self._writer.change(ChangeRecord(number, audit.at_s, audit.author, audit.how, ok, path, before, after, error))
 
     # Sidecars
 

@@ -40,24 +40,24 @@ class RmConnection(PairedSocket):
                 partial(loop.create_connection, lambda: self, address.host, address.port),
                 timeout_s=self._connect_timeout_s,
                 refused=upstream.failed,
-                wanted=lambda: not self._other.is_closing,
+                has_client=lambda: not self._peer.is_closing,
             )
         except OSError as error:
             self._metrics.connections_refused.labels("upstream").inc()
             upstream.failed(error)
-            self._other.close()
+            self._peer.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the bytes that waited, and read the application master again."""
         super().connection_made(transport)
         self._upstream.reached()
-        if self._other.is_closing:
+        if self._peer.is_closing:
             transport.close()
             return
         for data in self._unsent:
             self.write(data)
         self._unsent.clear()
-        self._other.release(_DIALING)
+        self._peer.release(_DIALING)
 
     def data_received(self, data: bytes) -> None:
         """Hand bytes of the ResourceManager over."""
@@ -72,10 +72,10 @@ class RmConnection(PairedSocket):
             self.transport.write(data)
         else:
             self._unsent.append(data)
-            self._other.hold(_DIALING)
+            self._peer.hold(_DIALING)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the application master's socket with this one."""
-        if not self._other.is_closing:
+        if not self._peer.is_closing:
             self._upstream.lost()
-        self._other.close()
+        self._peer.close()

@@ -92,7 +92,7 @@ class Acceptor:
                 lambda: gates.connect(connection),
                 timeout_s=timeout_s,
                 refused=refused,
-                wanted=lambda: connection.early is not None and not _hung_up(sock),
+                has_client=lambda: connection.early is not None and not _hung_up(sock),
             )
             if is_connected and connection.early is not None:
                 self._refused = False

@@ -104,7 +104,7 @@ async def _stop(rm: Rm, report: client_pb2.ApplicationReportProto, record: Recor
         async with MasterApi(url, record.application_id, record.key) as api:
             await api.stop("killed", reason)
     except (NotRunningError, MisplacedMasterError, RefusedError) as error:
-        return f"its master did not: {error.what}"
+        return f"its master did not: {error.message}"
     return ""
 
 
@@ -157,7 +157,7 @@ async def _ended(session: Session, records: Records) -> list[Record]:
             try:
                 report = await rm.report(id_of(record.application_id))
             except ClientError as error:
-                if "ApplicationNotFoundException" not in error.what:
+                if "ApplicationNotFoundException" not in error.message:
                     raise
                 found.append(record)  # the ResourceManager has forgotten it: it ended long ago
                 continue

@@ -91,6 +91,6 @@ class MasterApi:
                 return (await self._client.send_bytes(method, url, body, {KEY_HEADER: self._key}))[0]
         except (UnreachableError, TimeoutError) as error:
             remedy = "try once more: it may be starting again; `quicksilver app logs APP --service application-master`"
-            why = f"no answer within {limit_s:g} s" if isinstance(error, TimeoutError) else error.what
+            why = f"no answer within {limit_s:g} s" if isinstance(error, TimeoutError) else error.message
             what = f"the application master does not answer: {why}"
             raise NotRunningError(what, place=self.url, remedy=remedy) from error

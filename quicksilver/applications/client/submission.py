@@ -139,7 +139,9 @@ class Submitter:
             raise
         except ClientError as error:
             remedy = f"see what became of it with `quicksilver app wait {name}`"
-            raise ClientError(f"{error.what}; it may have been submitted", place=error.place, remedy=remedy) from error
+            raise ClientError(
+                f"{error.message}; it may have been submitted", place=error.place, remedy=remedy
+            ) from error
         return record, report.queue
 
     async def _forget(self, worker: Stager, record: Record) -> None:

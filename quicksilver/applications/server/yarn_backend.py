@@ -120,11 +120,11 @@ class YarnBackend:
             context = launch.context(id_of(order.yarn_id))
             await self._ask(user, lambda rm: rm.submit(context))
         except ClientRefusedError as error:
-            raise SubmissionRefusedError(error.what, place=error.place, remedy=error.remedy) from error
+            raise SubmissionRefusedError(error.message, place=error.place, remedy=error.remedy) from error
         except ClientError as error:
-            if _NO_RETRY.search(error.what):
-                raise SubmissionRefusedError(error.what, place=error.place, remedy=error.remedy) from error
-            raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
+            if _NO_RETRY.search(error.message):
+                raise SubmissionRefusedError(error.message, place=error.place, remedy=error.remedy) from error
+            raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
     async def reports(self, yarn_ids: Collection[str]) -> Mapping[str, YarnReport]:
         """Return YARN's reports of these applications; those that it does not know are missing."""
@@ -148,7 +148,7 @@ class YarnBackend:
             return ""
         except MisplacedMasterError as error:
             if yarn_id not in self._misplaced:
-                log.warning("a master is not asked", application=yarn_id, why=error.what)
+                log.warning("a master is not asked", application=yarn_id, why=error.message)
             if len(self._misplaced) >= PLACES:
                 self._misplaced.clear()
             self._misplaced.add(yarn_id)
@@ -160,7 +160,7 @@ class YarnBackend:
         try:
             await self._ask(self._user(user), lambda rm: rm.kill(id_of(yarn_id), why, 0.0))
         except ClientError as error:
-            raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
+            raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
     async def clean(self, yarn_id: str, user: str) -> None:
         """Delete the uploaded files of an application that has ended."""
@@ -176,7 +176,7 @@ class YarnBackend:
         try:
             await self._run(removed)
         except ClientError as error:
-            raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
+            raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
     async def view(self, master: Master) -> dict[str, Any]:
         """Return what a master says of its application."""
@@ -200,7 +200,7 @@ class YarnBackend:
         try:
             tail = await self._run(partial(self._tail, source, node_url, file, limit_bytes))
         except ClientError as error:
-            raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
+            raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
         if tail is None:
             raise ApiError(404, "unknown-file", f"{source.container_id} has no log file {file}, or not any more")
         return LogPart(tail.data, len(tail.data) >= tail.length)
@@ -274,7 +274,7 @@ class YarnBackend:
             except (ClientRefusedError, RemoteCallError, NotRunningError, MisplacedMasterError):
                 raise
             except ClientError as error:
-                raise BackendUnavailableError(error.what, place=error.place, remedy=error.remedy) from error
+                raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
     async def _node_url(self, source: LogSource) -> str:
         """Return the web server of a container's node, "" when YARN knows no such node."""
@@ -292,11 +292,11 @@ class YarnBackend:
             async with MasterApi(master.url, master.yarn_id, master.key) as api:
                 return await do(api)
         except NotRunningError as error:
-            raise BackendUnavailableError(error.what, place=error.place) from error
+            raise BackendUnavailableError(error.message, place=error.place) from error
         except RefusedError as error:
             if error.status in (400, 404, 409):
-                raise ApiError(error.status, error.code, error.what) from error
-            raise BackendUnavailableError(error.what, place=error.place) from error
+                raise ApiError(error.status, error.code, error.message) from error
+            raise BackendUnavailableError(error.message, place=error.place) from error
 
     def _tail(self, source: LogSource, node_url: str, file: str, limit_bytes: int) -> Tail | None:
         """Return the end of a log: from its node, and where that has none any more, from the cluster's log server."""

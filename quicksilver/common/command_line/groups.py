@@ -68,12 +68,12 @@ class Group(click.Group):
         from difflib import get_close_matches  # only for a mistake: every command would load it
 
         path = ctx.command_path
-        likely = [f"{path} {one}" for one in get_close_matches(name.lower(), known, n=3, cutoff=0.6)]
-        other = self.others.get(name.lower())
-        if other is not None:
-            likely = [f"{path} {other}", *(one for one in likely if one != f"{path} {other}")]
+        likely = [f"{path} {match}" for match in get_close_matches(name.lower(), known, n=3, cutoff=0.6)]
+        alias = self.others.get(name.lower())
+        if alias is not None:
+            likely = [f"{path} {alias}", *(command for command in likely if command != f"{path} {alias}")]
         if likely:
-            return f"no command '{name}'; did you mean {' or '.join(f'`{one}`' for one in likely)}?"
+            return f"no command '{name}'; did you mean {' or '.join(f'`{command}`' for command in likely)}?"
         return f"no command '{name}'; `{path} --help` lists the commands"
 
 

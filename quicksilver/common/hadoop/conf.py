@@ -59,8 +59,8 @@ class HadoopConf:
 
     def raw(self, name: str) -> str | None:
         """Return the value of `name` as written; None when neither a file nor the defaults have it."""
-        found = self.properties.get(name)
-        return found.value if found else DEFAULTS.get(name)
+        entry = self.properties.get(name)
+        return entry.value if entry else DEFAULTS.get(name)
 
     def untrimmed(self, name: str) -> str | None:
         """Return the substituted value with its blanks, which Hadoop compares in a few properties."""
@@ -78,8 +78,8 @@ class HadoopConf:
 
     def place(self, name: str) -> str:
         """Say where `name` is set: file, line and property."""
-        found = self.properties.get(name)
-        where = f"{found.file}:{found.line}" if found else f"{self.directory} (Hadoop's default)"
+        entry = self.properties.get(name)
+        where = f"{entry.file}:{entry.line}" if entry else f"{self.directory} (Hadoop's default)"
         return f"{where}: {name}"
 
     def required(self, name: str) -> str:
@@ -143,24 +143,24 @@ class HadoopConf:
         """
         if not self.ha:
             return self.address(name)
-        chosen = rm_id or self.rm_id()
-        if chosen is None:
+        rm_id = rm_id or self.rm_id()
+        if rm_id is None:
             raise SettingsError(
                 f"there are several ResourceManagers ({', '.join(self.rm_ids())})",
                 place=self.place("yarn.resourcemanager.ha.rm-ids"),
                 remedy="say which one is meant: set yarn.resourcemanager.ha.id, or rm_id in quicksilver.yaml",
             )
-        if chosen not in self.rm_ids():
+        if rm_id not in self.rm_ids():
             raise SettingsError(
-                f"no ResourceManager has the id {chosen}",
+                f"no ResourceManager has the id {rm_id}",
                 place=self.place("yarn.resourcemanager.ha.rm-ids"),
                 remedy=f"take one of {', '.join(self.rm_ids())}",
             )
-        if self.text(f"{name}.{chosen}"):
-            return parse_address(self.required(f"{name}.{chosen}"), self.place(f"{name}.{chosen}"), _default_port(name))
-        host = self.required(f"yarn.resourcemanager.hostname.{chosen}")
+        if self.text(f"{name}.{rm_id}"):
+            return parse_address(self.required(f"{name}.{rm_id}"), self.place(f"{name}.{rm_id}"), _default_port(name))
+        host = self.required(f"yarn.resourcemanager.hostname.{rm_id}")
         port = _default_port(name)
-        return parse_address(f"{host}:{port}", self.place(f"yarn.resourcemanager.hostname.{chosen}"))
+        return parse_address(f"{host}:{port}", self.place(f"yarn.resourcemanager.hostname.{rm_id}"))
 
     @property
     def web_scheme(self) -> str:
@@ -183,8 +183,8 @@ class HadoopConf:
             address = Address(bound, address.port)
         return f"{self.web_scheme}://{reachable(address)}"
 
-    def _bad(self, name: str, value: str, wanted: str) -> SettingsError:
-        return SettingsError(f"{value!r} is not {wanted}", place=self.place(name), remedy="correct the value")
+    def _bad(self, name: str, value: str, kind: str) -> SettingsError:
+        return SettingsError(f"{value!r} is not {kind}", place=self.place(name), remedy="correct the value")
 
     def with_file(self, file: Path) -> HadoopConf:
         """Return this configuration with a further site file on top, if there is such a file. Raises SettingsError."""
@@ -198,7 +198,7 @@ class HadoopConf:
     def _with_defaults(self, names: Iterable[str]) -> HadoopConf:
         """Return this configuration with Hadoop's defaults of these names on top."""
         over = {name for name in names if DEFAULTS[name] and name not in self.finals}
-        return replace(self, properties={name: said for name, said in self.properties.items() if name not in over})
+        return replace(self, properties={name: entry for name, entry in self.properties.items() if name not in over})
 
     def _substitute(self, raw: str) -> str:
         text = raw
@@ -264,21 +264,21 @@ def load_hadoop_conf(
     Raises SettingsError when there is none, when it has no site file, or when Hadoop cannot read a file.
     """
     env = os.environ if env is None else env
-    chosen = directory or _directory(env)
-    if not any((chosen / name).is_file() for name in _CLIENT_FILES):
+    folder = directory or _directory(env)
+    if not any((folder / name).is_file() for name in _CLIENT_FILES):
         raise SettingsError(
-            "no core-site.xml and no yarn-site.xml there" if chosen.is_dir() else "no such directory",
-            place=str(chosen),
+            "no core-site.xml and no yarn-site.xml there" if folder.is_dir() else "no such directory",
+            place=str(folder),
             remedy="name the directory of the cluster's site files"
             if directory
             else "set HADOOP_CONF_DIR to the directory of the cluster's site files, or name it with --conf-dir",
         )
-    conf = HadoopConf(chosen, {}, yarn_env.with_node(chosen, env))
+    conf = HadoopConf(folder, {}, yarn_env.with_node(folder, env))
     if resourcemanager:
-        conf = replace(conf, system=yarn_env.rm_properties(chosen))
+        conf = replace(conf, system=yarn_env.rm_properties(folder))
     for name in _RM_FILES if resourcemanager else (*_CLIENT_FILES, "hdfs-site.xml")[: None if hdfs else -1]:
         conf = conf if resourcemanager else conf._with_defaults(DEFAULTS_BELOW[name])
-        conf = conf.with_file(chosen / name)
+        conf = conf.with_file(folder / name)
     return conf
 
 

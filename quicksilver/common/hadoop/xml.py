@@ -49,7 +49,7 @@ class Ignored:
 
     file: Path
     line: int
-    what: str
+    text: str
 
 
 @dataclass(slots=True)
@@ -98,8 +98,8 @@ def encoding(data: bytes, file: Path) -> tuple[str, bytes]:
             return name, mark
     if data.startswith((b"<\0", b"\0<")):
         return ("utf-16-le" if data[1] == 0 else "utf-16-be"), b""
-    said = _ENCODING.match(data)
-    name = said[1].decode() if said else "utf-8"
+    match = _ENCODING.match(data)
+    name = match[1].decode() if match else "utf-8"
     try:
         b"".decode(name)
         return codecs.lookup(name).name, b""
@@ -124,8 +124,8 @@ def plain(data: bytes, file: Path, *, keep_places: bool = True) -> bytes:
     keep_places: blanks take its place.
     """
     text = decoded(data, file)
-    if said := _DECLARATION.match(text):
-        text = (re.sub(r"\S", " ", said[0]) if keep_places else "") + text[said.end() :]
+    if match := _DECLARATION.match(text):
+        text = (re.sub(r"\S", " ", match[0]) if keep_places else "") + text[match.end() :]
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -133,15 +133,15 @@ def _bytes(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError as error:
-        what, remedy = f"cannot be read: {error.strerror}", "check the path and its permissions"
-        raise SettingsError(what, place=str(file), remedy=remedy) from None
+        message, remedy = f"cannot be read: {error.strerror}", "check the path and its permissions"
+        raise SettingsError(message, place=str(file), remedy=remedy) from None
 
 
 class _Reader:
     """Collects properties."""
 
     def __init__(self, file: Path, root: Path, depth: int) -> None:
-        self._found = SiteFile()
+        self._site = SiteFile()
         self._root, self._nesting = root, depth
         self._files = [file]
         """The file, and within it the external entities that are being read."""
@@ -162,7 +162,7 @@ class _Reader:
         parser.CharacterDataHandler, parser.CommentHandler = self._token.append, self._comment
         parser.ExternalEntityRefHandler, parser.SkippedEntityHandler = self._entity, self._undeclared
         self._parse(parser, data)
-        return self._found
+        return self._site
 
     def _parse(self, parser: expat.XMLParserType, data: bytes) -> None:
         """Parse the last file."""
@@ -173,14 +173,14 @@ class _Reader:
         try:
             parser.Parse(source, True)
         except expat.ExpatError as error:
-            what = f"not well-formed XML: {expat.ErrorString(error.code)}"
-            raise SettingsError(what, place=f"{file}:{error.lineno}", remedy="mend the file") from None
+            message = f"not well-formed XML: {expat.ErrorString(error.code)}"
+            raise SettingsError(message, place=f"{file}:{error.lineno}", remedy="mend the file") from None
         self._parsers.pop()
 
     def _begin(self, full_name: str, attributes: Mapping[str, str]) -> None:
         name = full_name.rpartition(" ")[2]
-        if not self._depth and not self._found.root:
-            self._found.root = name
+        if not self._depth and not self._site.root:
+            self._site.root = name
             if name != "configuration":
                 self._ignore(f"the root is <{name}> instead of <configuration>")
         self._depth += 1
@@ -210,7 +210,7 @@ class _Reader:
                 raise self._missing
             self._missing, self._in_fallback = None, False
         if not self._depth and len(self._files) == 1:
-            self._found.end = self._parsers[-1].CurrentByteIndex
+            self._site.end = self._parsers[-1].CurrentByteIndex
 
     def _property(self) -> None:
         if self._in_fallback and self._missing is None:
@@ -225,23 +225,23 @@ class _Reader:
             end = self._source.index(b">", at) + 1 if self._source.startswith(b"</", at) else at
         place = (start, end) if end > start else (-1, -1)
         value, empty = self._texts.get("value", ""), "value" not in self._texts
-        self._found.properties.append(Property(name, value, final, self._files[-1], self._line, empty, *place))
+        self._site.properties.append(Property(name, value, final, self._files[-1], self._line, empty, *place))
 
     def _comment(self, text: str) -> None:
         if self._depth == 1 and len(self._files) == 1:
-            self._found.comments.append((text.strip(), self._parsers[-1].CurrentByteIndex))
+            self._site.comments.append((text.strip(), self._parsers[-1].CurrentByteIndex))
 
     def _include(self, href: str) -> None:
         if self._nesting >= _MAX_INCLUDES:
             raise SettingsError("includes go round in circles", place=self._place(), remedy="remove this include")
         target = self._local(href, self._root)
         if not target.exists():
-            what, remedy = f"there is no file {href!r} to include", "correct href, or put <xi:fallback/> into it"
-            self._missing = SettingsError(what, place=self._place(), remedy=remedy)
+            message, remedy = f"there is no file {href!r} to include", "correct href, or put <xi:fallback/> into it"
+            self._missing = SettingsError(message, place=self._place(), remedy=remedy)
             return
         there = read_site(target, self._root, self._nesting + 1)
-        self._found.properties += there.properties
-        self._found.ignored += there.ignored
+        self._site.properties += there.properties
+        self._site.ignored += there.ignored
 
     def _entity(self, context: str | None, base: str | None, name: str | None, public: str | None) -> int:
         file = self._local(name or "", self._files[-1].parent)
@@ -263,9 +263,9 @@ class _Reader:
             raise SettingsError(f"{name} is not read over the network", place=self._place(), remedy=remedy)
         return folder / (unquote(url.path) if url.scheme == "file" else name)
 
-    def _ignore(self, what: str, line: int = 0) -> None:
+    def _ignore(self, text: str, line: int = 0) -> None:
         line = line or self._parsers[-1].CurrentLineNumber
-        self._found.ignored.append(Ignored(self._files[-1], line, what))
+        self._site.ignored.append(Ignored(self._files[-1], line, text))
 
     def _place(self) -> str:
         return f"{self._files[-1]}:{self._parsers[-1].CurrentLineNumber}"

@@ -332,5 +332,5 @@ def token_of_url(text: str) -> TokenProto:
 
 
 def _check(failed: Iterable[yarn_pb2.ContainerExceptionMapProto]) -> None:
-    for one in failed:
-        raise ContainerRefusedError(one.container_id, one.exception.message or one.exception.class_name)
+    for refusal in failed:
+        raise ContainerRefusedError(refusal.container_id, refusal.exception.message or refusal.exception.class_name)

@@ -23,13 +23,13 @@ _NODE: Final = re.compile(rf"^\s*export\s+{NODE}=", re.M)
 
 def lines(rm_options: Mapping[str, str], *, node: bool) -> Sequence[str]:
     """Return lines of yarn-env.sh that set system properties of the ResourceManager, and the node's name."""
-    found = []
+    exports = []
     if rm_options:
         words = " ".join(f"-D{name}={value}" for name, value in rm_options.items())
-        found.append(f'export YARN_RESOURCEMANAGER_OPTS="{words} ${{YARN_RESOURCEMANAGER_OPTS:-}}"')
+        exports.append(f'export YARN_RESOURCEMANAGER_OPTS="{words} ${{YARN_RESOURCEMANAGER_OPTS:-}}"')
     if node:
-        found.append(f'export {NODE}="${{{NODE}:-$(hostname -f)}}"')
-    return found
+        exports.append(f'export {NODE}="${{{NODE}:-$(hostname -f)}}"')
+    return exports
 
 
 def rm_properties(directory: Path) -> dict[str, str]:

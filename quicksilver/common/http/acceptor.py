@@ -28,12 +28,12 @@ _SHUTDOWN_S: Final = 5.0
 _seldom = Seldom()
 
 
-def rest_limit(wanted: int, allowed: int) -> int:
+def rest_limit(setting: int, allowed: int) -> int:
     """Return how many connections REST may have: what the settings want, or a third of the files to spare.
 
     allowed: the limit of open files of this process.
     """
-    return max(1, min(wanted, (allowed - OTHER_FILES) // 3))
+    return max(1, min(setting, (allowed - OTHER_FILES) // 3))
 
 
 class AcceptedConnection:
@@ -124,12 +124,12 @@ class RestAcceptor:
         """Return whether there is room for one more connection, if need be in place of one that waits."""
         if len(self.open) < self._limit:
             return True
-        other = self.idle.pop()
-        if other is None:
+        connection = self.idle.pop()
+        if connection is None:
             return False
-        other.end()
+        connection.end()
         remedy = "raise rest_connections, or look who connects and stays silent (`ss -tnp`)"
-        _seldom.warning("REST connection closed for a new one", peer=other.host, limit=self._limit, remedy=remedy)
+        _seldom.warning("REST connection closed for a new one", peer=connection.host, limit=self._limit, remedy=remedy)
         return True
 
     async def _begin(self, connection: AcceptedConnection, protocol: BoundedConnection) -> None:

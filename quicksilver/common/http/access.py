@@ -74,13 +74,13 @@ class Side:
 
     def roles(self, names: Names, token: str | None, tokens: Tokens) -> frozenset[Role]:
         """Return a caller's roles according to its certificate and token."""
-        found = tokens.roles(token) if token is not None else frozenset()
+        roles = tokens.roles(token) if token is not None else frozenset()
         if not self.certificates:
-            return found
-        found -= {Role.NODE, Role.PROXY}
+            return roles
+        roles -= {Role.NODE, Role.PROXY}
         if self.proxy:
-            return found | {Role.NODE} if names else found
-        return found | {Role.PROXY} if names & self.proxy_names else found
+            return roles | {Role.NODE} if names else roles
+        return roles | {Role.PROXY} if names & self.proxy_names else roles
 
     def caller(self, names: Names, authorization: str | None, tokens: Tokens) -> str:
         """Return how a caller proved who it is, for the audit log; "" when it did not."""
@@ -96,11 +96,11 @@ class Side:
         if self.metrics_open and path in _OPEN and method in ("GET", "HEAD"):
             return None
         token = _bearer(authorization)
-        wanted, given = self.may(method, path, query), self.roles(names, token, tokens)
-        if not given & wanted:
-            return _refusal(wanted, known=bool(given or names), tried=authorization is not None)
+        need, roles = self.may(method, path, query), self.roles(names, token, tokens)
+        if not roles & need:
+            return _refusal(need, known=bool(roles or names), tried=authorization is not None)
         report = _REPORT.fullmatch(path)
-        if self.certificates and wanted == {Role.NODE} and report and host_of(report["node"]) not in names:
+        if self.certificates and need == {Role.NODE} and report and host_of(report["node"]) not in names:
             message = f"the certificate names {', '.join(sorted(names))}, not the host of {report['node']}"
             return Refusal(403, "other-node", message, "node")
         return None
@@ -198,12 +198,12 @@ class OwnHost:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judge the call, then pass it on or answer it."""
-        given = Headers(scope=scope).get("host") if scope["type"] == "http" else None
-        if given is None or is_own_host(given, self._names):  # browsers always send it
+        host = Headers(scope=scope).get("host") if scope["type"] == "http" else None
+        if host is None or is_own_host(host, self._names):  # browsers always send it
             await self._app(scope, receive, send)
             return
         known = ", ".join(sorted(self._names))
-        why = f"this server is not {given[:100]}; call it {known}, or add the name to security.host_names"
+        why = f"this server is not {host[:100]}; call it {known}, or add the name to security.host_names"
         self._failures.refused(str((scope.get("client") or ("unknown",))[0]), "host", why)
         await envelope(403, "unknown-host", why)(scope, receive, send)
 
@@ -294,8 +294,8 @@ def _bearer(authorization: str | None) -> str | None:
     return authorization[len(_BEARER) :].strip()[:MAX_TOKEN] if is_token else ""
 
 
-def _refusal(wanted: Collection[Role], *, known: bool, tried: bool) -> Refusal:
-    need = " or ".join(role.value for role in Role if role in wanted)
+def _refusal(roles: Collection[Role], *, known: bool, tried: bool) -> Refusal:
+    need = " or ".join(role.value for role in Role if role in roles)
     if known:
         return Refusal(403, "forbidden", f"this needs the role {need}", "role")
     if tried:

@@ -76,10 +76,10 @@ def _packed(path: Path) -> bytes:
 
 def _describe_access(app: FastAPI) -> None:
     """Have /openapi.json say that calls may carry a token, and that paths begin where it lies itself."""
-    made = app.openapi
+    openapi = app.openapi
 
     def described() -> dict[str, Any]:
-        schema = made()
+        schema = openapi()
         parts = schema.setdefault("components", {})
         parts["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         schema["security"] = [{"token": []}, {}]

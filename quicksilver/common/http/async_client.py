@@ -175,8 +175,8 @@ class AsyncRestClient:
         return self._credentials.headers(url)
 
     def _unreachable(self, error: Exception, url: str) -> UnreachableError:
-        what = f"no answer within {self.timeout_s:g} s" if isinstance(error, TimeoutError) else _why(error)
-        return UnreachableError(what, place=url, remedy=self._remedy)
+        message = f"no answer within {self.timeout_s:g} s" if isinstance(error, TimeoutError) else _why(error)
+        return UnreachableError(message, place=url, remedy=self._remedy)
 
     def _checked(self, response: aiohttp.ClientResponse, body: bytes, url: str) -> tuple[bytes, str]:
         if response.status < 300:

@@ -113,17 +113,17 @@ def _write(scope: Scope, body: bytes, status: int, peer: str, left_out: int) -> 
 
 def _operation(path: str) -> tuple[str, str]:
     for pattern, name in _OPERATIONS:
-        found = pattern.fullmatch(path)
-        if found is not None:
-            return name, unquote(found.group(1))
+        match = pattern.fullmatch(path)
+        if match is not None:
+            return name, unquote(match.group(1))
     return "call", path
 
 
 def _named(body: bytes) -> str:
     """Return the user whom a command names (`who`), which nothing proves."""
     try:
-        given = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         return ""
-    who = given.get("who") if isinstance(given, dict) else None
-    return who if isinstance(who, str) else ""
+    user = fields.get("who") if isinstance(fields, dict) else None
+    return user if isinstance(user, str) else ""

@@ -96,7 +96,7 @@ class BrowserLogin:
         token = token_of(request.headers)
         roles = tokens.roles(token) if token else frozenset()
         csrf = csrf_of(token) if token and roles else ""
-        role = next((one for one in self._roles if one in roles), Role.READ)
+        role = next((role for role in self._roles if role in roles), Role.READ)
         return Visitor(role.value, csrf, tokens.user(token) if token else "")
 
     def role_of(self, token: str) -> Role | None:

@@ -60,8 +60,8 @@ def make_ca(folder: Path, cluster: str, *, days: float = CA_DAYS, now: datetime 
     """Make ca.crt and ca.key in `folder`. Raises CertificateError where one is there already."""
     pair = pair_of(folder, CA)
     if pair.certificate.exists() or pair.key.exists():
-        what, remedy = "is there already, and all certificates hang on it", "name another --dir for another CA"
-        raise CertificateError(what, place=str(pair.certificate), remedy=remedy)
+        message, remedy = "is there already, and all certificates hang on it", "name another --dir for another CA"
+        raise CertificateError(message, place=str(pair.certificate), remedy=remedy)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _name(f"quicksilver CA {cluster}".strip())
     builder = (
@@ -177,8 +177,8 @@ def _general(name: str) -> x509.GeneralName:
     except ValueError:
         labels = name.lower().removesuffix(".").split(".")
         if not all(_LABEL.fullmatch(label) for label in labels) or len(name) > 253:  # no wildcards: they name all nodes
-            what, remedy = f"{name!r} is neither a host name nor an IP address", "name hosts as clients do"
-            raise CertificateError(what, remedy=remedy) from None
+            message, remedy = f"{name!r} is neither a host name nor an IP address", "name hosts as clients do"
+            raise CertificateError(message, remedy=remedy) from None
         return x509.DNSName(name.lower())
 
 
@@ -190,11 +190,11 @@ def _load_ca(folder: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey
     except (ValueError, TypeError) as error:
         raise CertificateError("is no private key (PEM)", place=str(pair.key), remedy="restore it") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-        what, remedy = (
+        message, remedy = (
             f"is not the key of {pair.certificate}",
             "name the --dir of a CA made by `quicksilver certs init`",
         )
-        raise CertificateError(what, place=str(pair.key), remedy=remedy)
+        raise CertificateError(message, place=str(pair.key), remedy=remedy)
     return certificate, key
 
 
@@ -219,5 +219,5 @@ def _write(folder: Path, pair: Pair, certificate: x509.Certificate, key: ec.Elli
         for file, content, mode in ((pair.key, secret, 0o600), (pair.certificate, public, 0o644)):
             write_whole(file, content, mode=mode)
     except OSError as error:
-        what, remedy = f"cannot be written: {error.strerror}", "name a --dir that this user may write"
-        raise CertificateError(what, place=str(error.filename or folder), remedy=remedy) from error
+        message, remedy = f"cannot be written: {error.strerror}", "name a --dir that this user may write"
+        raise CertificateError(message, place=str(error.filename or folder), remedy=remedy) from error

@@ -82,8 +82,8 @@ class RestClient:
         try:
             return response.json()
         except (requests.JSONDecodeError, RecursionError):
-            what = f"answered {response.headers.get('Content-Type', 'something')} instead of JSON"
-            raise RefusedError(what, place=url, status=response.status_code, code="not-json") from None
+            message = f"answered {response.headers.get('Content-Type', 'something')} instead of JSON"
+            raise RefusedError(message, place=url, status=response.status_code, code="not-json") from None
 
     def _send(
         self, method: str, url: str, headers: dict[str, str] | None = None, **arguments: Any
@@ -172,11 +172,11 @@ def _why(error: requests.RequestException, timeout_s: float) -> str:
 
 
 def _refused(response: requests.Response, url: str) -> RefusedError:
-    what = f"answered {response.status_code} {response.reason}{_wanted(response)}"
-    return refused(response.status_code, response.content, url, what)
+    message = f"answered {response.status_code} {response.reason}{_login_hint(response)}"
+    return refused(response.status_code, response.content, url, message)
 
 
-def _wanted(response: requests.Response) -> str:
+def _login_hint(response: requests.Response) -> str:
     """Return which settings a server's wish for a login is answered by, "" when it has none or was answered."""
     wants = response.headers.get("WWW-Authenticate", "").lower().startswith("negotiate")
     if response.status_code != 401 or not wants or response.request.headers.get("Authorization"):

@@ -27,8 +27,8 @@ _LATER: Final = frozenset((429, 502, 503, 504))
 class RefusedError(QuicksilverError):
     """A server answered a call with an error; `status` is HTTP's, `code` the envelope's (or `http-STATUS`)."""
 
-    def __init__(self, what: str, *, place: str, status: int, code: str) -> None:
-        super().__init__(what, place=place)
+    def __init__(self, message: str, *, place: str, status: int, code: str) -> None:
+        super().__init__(message, place=place)
         self.status, self.code = status, code
         self.retriable = status in _LATER
 
@@ -54,12 +54,12 @@ class ErrorEnvelope(BaseModel):
     error: ErrorBody
 
 
-def refused(status: int, answer: bytes, url: str, what: str = "") -> RefusedError:
-    """Return the error in an answer's body; `what` is its text if the body is no envelope."""
+def refused(status: int, answer: bytes, url: str, message: str = "") -> RefusedError:
+    """Return the error in an answer's body; `message` is its text if the body is no envelope."""
     try:
         error = ErrorEnvelope.model_validate_json(answer).error
     except ValueError:
-        return RefusedError(what or f"answered {status}", place=url, status=status, code=f"http-{status}")
+        return RefusedError(message or f"answered {status}", place=url, status=status, code=f"http-{status}")
     return RefusedError(error.message[:REFUSAL_CHARACTERS], place=url, status=status, code=error.code[:100])
 
 

@@ -126,8 +126,8 @@ class Security:
             self._load(self.server, self._client)
             self._look_at_end()
         elif self.settings.tls_ca is not None:
-            what, remedy = "not set, but tls_ca is: REST would be in the clear", "name this host's certificate and key"
-            raise SettingsError(what, place=f"{SECTION}.tls_cert", remedy=remedy)
+            text, remedy = "not set, but tls_ca is: REST would be in the clear", "name this host's certificate and key"
+            raise SettingsError(text, place=f"{SECTION}.tls_cert", remedy=remedy)
 
     @property
     def on(self) -> bool:
@@ -141,9 +141,9 @@ class Security:
         if not self.on:
             return None
         if self.tokens.first([role]) is None:
-            what = f"has no token of the role {role.value}, which this process has to send"
+            message = f"has no token of the role {role.value}, which this process has to send"
             place, remedy = f"{SECTION}.token_file: {self.settings.token_file}", "add one, or set tls_cert and tls_key"
-            raise SettingsError(what, place=place, remedy=remedy)
+            raise SettingsError(message, place=place, remedy=remedy)
         return Credentials(lambda: self.tokens.first([role]), insecure=self.settings.insecure)
 
     def reload(self) -> None:
@@ -171,10 +171,10 @@ class Security:
         if self.settings.tls or stays_here(address.host):
             return
         if not self.settings.insecure:
-            what, place = "REST would listen beyond loopback without TLS", f"{setting}: {address}"
-            raise SettingsError(what, place=place, remedy=REMEDY)
-        who = "tokens go in the clear" if self.on else "everybody who reaches it may do everything"
-        log.warning(f"INSECURE REST beyond loopback: {who}", listen=str(address), remedy=REMEDY)
+            message, place = "REST would listen beyond loopback without TLS", f"{setting}: {address}"
+            raise SettingsError(message, place=place, remedy=REMEDY)
+        risk = "tokens go in the clear" if self.on else "everybody who reaches it may do everything"
+        log.warning(f"INSECURE REST beyond loopback: {risk}", listen=str(address), remedy=REMEDY)
 
     def _look_at_end(self) -> None:
         assert self.settings.tls_cert is not None
@@ -218,14 +218,14 @@ class Security:
             try:
                 context.load_verify_locations(ca)
             except (OSError, ssl.SSLError) as error:
-                what, place = f"is no CA certificate: {_text(error)}", f"{SECTION}.tls_ca: {ca}"
-                raise SettingsError(what, place=place, remedy="`quicksilver certs init` makes one") from error
+                message, place = f"is no CA certificate: {_text(error)}", f"{SECTION}.tls_ca: {ca}"
+                raise SettingsError(message, place=place, remedy="`quicksilver certs init` makes one") from error
             try:
                 context.load_cert_chain(cert, key, password=lambda: "")
             except (OSError, ssl.SSLError) as error:
-                what = f"cannot be used with {key}: {_text(error)}"
+                message = f"cannot be used with {key}: {_text(error)}"
                 remedy = "name a certificate and its own key, both PEM, the key not encrypted"
-                raise SettingsError(what, place=f"{SECTION}.tls_cert: {cert}", remedy=remedy) from error
+                raise SettingsError(message, place=f"{SECTION}.tls_cert: {cert}", remedy=remedy) from error
 
 
 OPEN: Final = Security()

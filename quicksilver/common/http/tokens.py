@@ -122,9 +122,9 @@ def read_private(path: Path, place: str) -> str:
         raise SettingsError(f"cannot be read: {error.strerror}", place=where, remedy=remedy) from error
     shared = stat.S_IRGRP if about.st_uid == 0 else 0
     if about.st_mode & _OTHERS & ~shared and stat.S_ISREG(about.st_mode):
-        what = f"others than its owner may use it (mode {stat.S_IMODE(about.st_mode):04o})"
+        message = f"others than its owner may use it (mode {stat.S_IMODE(about.st_mode):04o})"
         remedy = f"chmod 600 {path}, or give it to root and a group of its own with mode 640"
-        raise SettingsError(what, place=where, remedy=remedy)
+        raise SettingsError(message, place=where, remedy=remedy)
     if len(content) > _MAX_BYTES:
         raise SettingsError(f"has more than {_MAX_BYTES} bytes", place=where, remedy="name the right file")
     return content.decode("utf-8", "replace")
@@ -147,8 +147,8 @@ def add_token(path: Path, role: Role, user: str = "") -> str:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(f"{gap}{name} {text}\n")
     except OSError as error:
-        what, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
-        raise SettingsError(what, place=str(path), remedy=remedy) from error
+        message, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
+        raise SettingsError(message, place=str(path), remedy=remedy) from error
     hide(text)
     return text
 
@@ -170,8 +170,8 @@ def _token(words: list[str], place: str) -> Token:
             raise SettingsError("has a broken SHA-256", place=place, remedy="write sha256: and 64 hexadecimal digits")
         return Token(Role(name), digest, user=user)
     if len(text) < _SHORTEST or _FORM.fullmatch(text) is None:
-        what = f"has a token shorter than {_SHORTEST} characters, or with characters that HTTP does not take"
-        raise SettingsError(what, place=place, remedy=_MAKE)
+        message = f"has a token shorter than {_SHORTEST} characters, or with characters that HTTP does not take"
+        raise SettingsError(message, place=place, remedy=_MAKE)
     return Token(Role(name), hashlib.sha256(text.encode()).digest(), text, user)
 
 

@@ -13,9 +13,9 @@ from quicksilver.common.kerberos.keytab import LOGIN_REMEDY, Keytab, negotiate_t
 class AsyncHandshake:
     """One handshake, begun: `headers` carry our token, `finish` checks the server's."""
 
-    def __init__(self, handshake: Handshake, token: bytes, what: str, thread: Executor) -> None:
+    def __init__(self, handshake: Handshake, token: bytes, message: str, thread: Executor) -> None:
         self.headers = {"Authorization": f"Negotiate {base64.b64encode(token).decode()}"}
-        self._handshake, self._what, self._thread = handshake, what, thread
+        self._handshake, self._message, self._thread = handshake, message, thread
 
     async def finish(self, challenge: str) -> None:
         """Check that the server proved who it is. Raises KerberosError."""
@@ -26,7 +26,7 @@ class AsyncHandshake:
             if not self._handshake.complete:
                 raise KerberosError("the server did not prove who it is", place="Kerberos")
         except KerberosError as error:
-            raise _failed(self._what, error) from error
+            raise _failed(self._message, error) from error
 
     def close(self) -> None:
         """Free the handshake."""
@@ -42,15 +42,15 @@ class AsyncLogin:
 
     async def begin(self, challenge: str, host: str) -> AsyncHandshake | None:
         """Return a handshake where a `WWW-Authenticate` header wants one, else None. Raises KerberosError."""
-        what = f"no Kerberos login at HTTP@{self._host or host} as {self._keytab.principal}"
+        message = f"no Kerberos login at HTTP@{self._host or host} as {self._keytab.principal}"
         try:
             if negotiate_token(challenge) is None:
                 return None
             loop = asyncio.get_running_loop()
             handshake, token = await loop.run_in_executor(self._thread, self._first_step, self._host or host)
         except KerberosError as error:
-            raise _failed(what, error) from error
-        return AsyncHandshake(handshake, token, what, self._thread)
+            raise _failed(message, error) from error
+        return AsyncHandshake(handshake, token, message, self._thread)
 
     def close(self) -> None:
         """Give the thread back."""
@@ -66,5 +66,5 @@ class AsyncLogin:
             raise
 
 
-def _failed(what: str, error: KerberosError) -> KerberosError:
-    return KerberosError(f"{what}: {error} ({LOGIN_REMEDY})")
+def _failed(message: str, error: KerberosError) -> KerberosError:
+    return KerberosError(f"{message}: {error} ({LOGIN_REMEDY})")

@@ -148,7 +148,7 @@ class Handshake:
 
     def step(self, token: bytes = b"") -> bytes:
         """Take the server's token (none at first), return ours; `complete` is set when the server has proven itself."""
-        minor, given, made = c_uint32(), _buffer(token), _Buffer()
+        minor, source, result = c_uint32(), _buffer(token), _Buffer()
         major = self._lib.gss_init_sec_context(
             byref(minor),
             self._credential,
@@ -158,30 +158,30 @@ class Handshake:
             self._flags,
             0,
             None,
-            byref(given),
+            byref(source),
             None,
-            byref(made),
+            byref(result),
             None,
             None,
         )
         try:
             self._check(major, minor)
             self.complete = not major & _CONTINUE
-            return ctypes.string_at(made.value, made.length) if made.value else b""
+            return ctypes.string_at(result.value, result.length) if result.value else b""
         finally:
-            self._lib.gss_release_buffer(byref(minor), byref(made))
+            self._lib.gss_release_buffer(byref(minor), byref(result))
 
     def wrap(self, data: bytes) -> bytes:
         """Return data signed, not encrypted; the handshake is complete."""
-        minor, given, made = c_uint32(), _buffer(data), _Buffer()
-        major = self._lib.gss_wrap(byref(minor), self._context, 0, 0, byref(given), None, byref(made))
-        return self._made(major, minor, made)
+        minor, source, result = c_uint32(), _buffer(data), _Buffer()
+        major = self._lib.gss_wrap(byref(minor), self._context, 0, 0, byref(source), None, byref(result))
+        return self._bytes_of(major, minor, result)
 
     def unwrap(self, data: bytes) -> bytes:
         """Return what the server wrapped; the handshake is complete."""
-        minor, given, made = c_uint32(), _buffer(data), _Buffer()
-        major = self._lib.gss_unwrap(byref(minor), self._context, byref(given), byref(made), None, None)
-        return self._made(major, minor, made)
+        minor, source, result = c_uint32(), _buffer(data), _Buffer()
+        major = self._lib.gss_unwrap(byref(minor), self._context, byref(source), byref(result), None, None)
+        return self._bytes_of(major, minor, result)
 
     def close(self) -> None:
         """Free what the library holds."""
@@ -190,12 +190,12 @@ class Handshake:
         self._lib.gss_release_cred(byref(minor), byref(self._credential))
         self._lib.gss_release_name(byref(minor), byref(self._target))
 
-    def _made(self, major: int, minor: c_uint32, made: _Buffer) -> bytes:
+    def _bytes_of(self, major: int, minor: c_uint32, result: _Buffer) -> bytes:
         try:
             self._check(major, minor)
-            return ctypes.string_at(made.value, made.length) if made.value else b""
+            return ctypes.string_at(result.value, result.length) if result.value else b""
         finally:
-            self._lib.gss_release_buffer(byref(c_uint32()), byref(made))
+            self._lib.gss_release_buffer(byref(c_uint32()), byref(result))
 
     def _name(self, text: str, kind: str) -> c_void_p:
         minor, name, raw = c_uint32(), c_void_p(), _buffer(text.encode())
@@ -204,7 +204,7 @@ class Handshake:
         return name
 
     def _acquire(self, principal: str, keytab: Path, tickets: str) -> c_void_p:
-        who = self._name(principal, "GSS_KRB5_NT_PRINCIPAL_NAME")
+        name = self._name(principal, "GSS_KRB5_NT_PRINCIPAL_NAME")
         minor, credential = c_uint32(), c_void_p()
         elements = (_Element * 2)(
             _Element(b"client_keytab", b"FILE:" + str(keytab).encode()), _Element(b"ccache", tickets.encode())
@@ -212,11 +212,11 @@ class Handshake:
         store = _Store(len(elements), elements)
         try:
             major = self._lib.gss_acquire_cred_from(
-                byref(minor), who, 0, None, _INITIATE, byref(store), byref(credential), None, None
+                byref(minor), name, 0, None, _INITIATE, byref(store), byref(credential), None, None
             )
             self._check(major, minor)
         finally:
-            self._lib.gss_release_name(byref(c_uint32()), byref(who))
+            self._lib.gss_release_name(byref(c_uint32()), byref(name))
         return credential
 
     def _check(self, major: int, minor: c_uint32) -> None:
@@ -226,17 +226,17 @@ class Handshake:
 
     def _texts(self, code: int, kind: int) -> list[str]:
         """Return what the library says of a code, the most special first."""
-        found: list[str] = []
+        texts: list[str] = []
         more = c_uint32()
         while code:
             minor, text = c_uint32(), _Buffer()
             if self._lib.gss_display_status(byref(minor), code, kind, None, byref(more), byref(text)):
                 break
-            found.append(ctypes.string_at(text.value, text.length).decode(errors="replace"))
+            texts.append(ctypes.string_at(text.value, text.length).decode(errors="replace"))
             self._lib.gss_release_buffer(byref(minor), byref(text))
             if not more.value:
                 break
-        return [text for text in found if text]
+        return [text for text in texts if text]
 
 
 def _buffer(data: bytes) -> _Buffer:

@@ -44,8 +44,8 @@ class Negotiate(AuthBase):
         try:
             return response if server_token(response) is None else self._log_in(response, host, arguments)
         except KerberosError as error:
-            what = f"no Kerberos login at HTTP@{host} as {self._keytab.principal}: {error} ({LOGIN_REMEDY})"
-            raise LoginFailedError(what, request=response.request, response=response) from error
+            message = f"no Kerberos login at HTTP@{host} as {self._keytab.principal}: {error} ({LOGIN_REMEDY})"
+            raise LoginFailedError(message, request=response.request, response=response) from error
 
     def _log_in(self, response: requests.Response, host: str, arguments: dict[str, Any]) -> requests.Response:
         keytab = self._keytab

@@ -83,8 +83,8 @@ def write_audit(
     details: Mapping[str, object] | None = None,
 ) -> None:
     """Write one line. user: as precisely as it is known; details: further keys. Keys without a value are left out."""
-    given = {"user": user, "ip": ip, "operation": operation, "target": target, "result": SUCCESS if ok else FAILURE}
-    every = {**given, **(details or {})}
+    base = {"user": user, "ip": ip, "operation": operation, "target": target, "result": SUCCESS if ok else FAILURE}
+    every = {**base, **(details or {})}
     fields = {key: _clean(value) for key, value in every.items() if value not in ("", None)}
     log.log(logging.INFO if ok else logging.WARNING, "audit", extra=fields)
     logger = logging.getLogger(_FILE_LOGGER)

@@ -14,9 +14,9 @@ async def dial(
     *,
     timeout_s: float,
     refused: Callable[[OSError], None],
-    wanted: Callable[[], bool],
+    has_client: Callable[[], bool],
 ) -> bool:
-    """Connect; retry while nothing listens there and `wanted()`. Returns whether it is connected.
+    """Connect; retry while nothing listens there and `has_client()`. Returns whether it is connected.
 
     A client whose connection is accepted and closed before its login gives up where it would have tried again had it
     been refused (org.apache.hadoop.ipc.Client.setupIOstreams wraps what breaks a login): so it waits.
@@ -30,5 +30,5 @@ async def dial(
         except ConnectionRefusedError as error:
             refused(error)
         await asyncio.sleep(AGAIN_S)
-        if not wanted():
+        if not has_client():
             return False

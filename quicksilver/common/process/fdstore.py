@@ -83,11 +83,11 @@ def names() -> list[str]:
     return list(_inherited)
 
 
-def hand_over(kept: Sequence[tuple[str, int]]) -> None:
+def hand_over(descriptors: Sequence[tuple[str, int]]) -> None:
     """Take descriptors, with their names, in place of those that a process is started with."""
     global _inherited
     _inherited = {}
-    for name, number in kept:
+    for name, number in descriptors:
         try:
             sock = socket.socket(fileno=number)
         except OSError:

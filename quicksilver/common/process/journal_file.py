@@ -99,8 +99,8 @@ class JournalFile:
             return None, 0
         first = _record(lines[0], 1)
         if first != self._header:
-            found = first[:40].decode(errors="replace")
-            raise DamagedJournalError(f"it is of another format: {found!r} instead of {self._header.decode()!r}")
+            header = first[:40].decode(errors="replace")
+            raise DamagedJournalError(f"it is of another format: {header!r} instead of {self._header.decode()!r}")
         return [_record(line, number) for number, line in enumerate(lines[1:], 2)], len(data) - len(cut)
 
     def set_aside(self, why: str) -> None:

@@ -19,10 +19,10 @@ _ENOUGH: Final = 1 << 20
 log = get_logger(__name__)
 
 
-def raise_open_files(connections: int, what: str) -> int:
+def raise_open_files(connections: int, settings: str) -> int:
     """Raise the limit of open files to the hard limit of this process; return it.
 
-    connections: sockets that the settings allow; what: these settings, for the log when the limit is too low for them.
+    connections: sockets that the settings allow; settings: these, for the log when the limit is too low for them.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     best = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
@@ -30,14 +30,14 @@ def raise_open_files(connections: int, what: str) -> int:
         best = _ENOUGH if soft == resource.RLIM_INFINITY else soft
     else:
         resource.setrlimit(resource.RLIMIT_NOFILE, (best, hard))
-    wanted = connections + OTHER_FILES
-    if best < wanted:
+    demand = connections + OTHER_FILES
+    if best < demand:
         log.warning(
             "too few open files are allowed for what the settings allow",
             allowed=best,
-            wanted=wanted,
-            settings=what,
-            remedy=f"set LimitNOFILE={wanted} in the systemd unit (or `ulimit -Hn`), or lower the settings",
+            wanted=demand,
+            settings=settings,
+            remedy=f"set LimitNOFILE={demand} in the systemd unit (or `ulimit -Hn`), or lower the settings",
         )
     return best
 

@@ -24,9 +24,9 @@ def bound_socket(host: str, port: int, name: str = "") -> socket.socket:
         info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError as error:
         raise QuicksilverError(f"cannot be resolved: {error}", place=place, remedy="correct the address") from error
-    kept = _kept(name, info[4]) if name else None
-    if kept is not None:
-        return kept
+    sock = _from_store(name, info[4]) if name else None
+    if sock is not None:
+        return sock
     sock = socket.socket(info[0], socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -36,9 +36,9 @@ def bound_socket(host: str, port: int, name: str = "") -> socket.socket:
         sock.setblocking(False)
     except OSError as error:
         sock.close()
-        what = f"cannot listen: {error.strerror or error}"
+        message = f"cannot listen: {error.strerror or error}"
         remedy = "stop what holds the port (`ss -ltnp` shows it), or choose another address"
-        raise QuicksilverError(what, place=place, remedy=remedy) from error
+        raise QuicksilverError(message, place=place, remedy=remedy) from error
     if name:
         fdstore.store(name, sock)
     return sock
@@ -51,7 +51,7 @@ def _keep_alive(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _kept(name: str, address: tuple[Any, ...]) -> socket.socket | None:
+def _from_store(name: str, address: tuple[Any, ...]) -> socket.socket | None:
     """Return the socket that was kept under a name where its address is still the one wanted; others are closed."""
     match = None
     taken = fdstore.take(name)

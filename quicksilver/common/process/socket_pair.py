@@ -45,13 +45,13 @@ class PairedSocket(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         """None until it is connected."""
         self._buffer_bytes = buffer_bytes
-        self._other: PairedSocket = self
+        self._peer: PairedSocket = self
         self.holds: set[str] = set()
         """Why it is not read now."""
 
-    def pair_with(self, other: PairedSocket) -> None:
-        """Make this socket and `other` a pair."""
-        self._other, other._other = other, self
+    def pair_with(self, peer: PairedSocket) -> None:
+        """Make this socket and `peer` a pair."""
+        self._peer, peer._peer = peer, self
 
     @property
     def is_closing(self) -> bool:
@@ -82,11 +82,11 @@ class PairedSocket(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading the other socket while this one's buffer is full."""
-        self._other.hold(_BUFFER)
+        self._peer.hold(_BUFFER)
 
     def resume_writing(self) -> None:
         """Read the other socket again."""
-        self._other.release(_BUFFER)
+        self._peer.release(_BUFFER)
 
     def write(self, data: bytes) -> None:
         """Send bytes; nothing happens before it is connected."""
@@ -149,13 +149,13 @@ class Forwarder(PairedSocket):
 
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""
-        self._other.write(data)
+        self._peer.write(data)
 
     def eof_received(self) -> bool:
         """Pass the end of the stream on; the other direction stays open until it ends, too."""
-        self._other.write_eof()
+        self._peer.write_eof()
         self._finished = True
-        if isinstance(self._other, Forwarder) and self._other._finished:
+        if isinstance(self._peer, Forwarder) and self._peer._finished:
             settle(self._ended)
         return True
 

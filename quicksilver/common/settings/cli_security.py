@@ -64,10 +64,10 @@ def rest_client(url: str, *, timeout_s: float, remedy: str = "") -> RestClient:
     """Return a client for the running command. Raises SettingsError when what it is to show cannot be read."""
     from quicksilver.common.http.rest_client import RestClient  # not for a daemon, whose module has commands beside it
 
-    given = click.get_current_context().meta.get(_KEY, {})
+    options = click.get_current_context().meta.get(_KEY, {})
     settings = _settings()
-    token_file = given.get("token_file") or settings.token_file
-    ca = given.get("tls_ca") or settings.tls_ca
+    token_file = options.get("token_file") or settings.token_file
+    ca = options.get("tls_ca") or settings.tls_ca
     context = client_context(ca) if ca is not None and url.startswith("https:") else None
     if token_file is None and context is None:
         return RestClient(url, timeout_s=timeout_s, remedy=remedy)
@@ -79,8 +79,8 @@ def rest_client(url: str, *, timeout_s: float, remedy: str = "") -> RestClient:
 def _token(path: Path) -> str:
     text = read_tokens(path, "token file").first(_ROLES)
     if text is None:
-        what, remedy = "has no token of the roles admin or read", "name one that has: --token-file"
-        raise SettingsError(what, place=f"token file: {path}", remedy=remedy)
+        message, remedy = "has no token of the roles admin or read", "name one that has: --token-file"
+        raise SettingsError(message, place=f"token file: {path}", remedy=remedy)
     return text
 
 

@@ -50,7 +50,7 @@ class Audit:
     """A change of the settings in force, or a refused one, for the record; times are Unix seconds."""
 
     at_s: float
-    who: str
+    author: str
     how: How
     before: str
     """Version."""
@@ -115,9 +115,9 @@ class Reloader:
         if hours == self.policies.hours:
             return
         before, was = self.version, self.policies.hours
-        self.policies, kept = self._use(self.policies.at(hours), now_s)
-        for what in kept:
-            log.warning("a window cannot change all", kept=what)
+        self.policies, refusals = self._use(self.policies.at(hours), now_s)
+        for refusal in refusals:
+            log.warning("a window cannot change all", kept=refusal)
         for coming in hours.coming:
             if coming not in was.coming:
                 log.info("draining", ahead_of=str(coming), seconds=round(coming.at_s - now_s))
@@ -135,14 +135,14 @@ class Reloader:
             warnings = await asyncio.to_thread(settings_warnings, path)
         except (QuicksilverError, PolicyError) as error:
             raise ReloadRefusedError(tuple(str(error).splitlines())) from error
-        wanted, _ = self._wanted(settings, time.time())
-        return self._answer(settings, wanted, self.policies, [], warnings)
+        policies, _ = self._policies_now(settings, time.time())
+        return self._answer(settings, policies, self.policies, [], warnings)
 
     async def _read(self, path: Path | None) -> Settings:
         models: dict[str, type[BaseModel]] = {self._section[0]: type(self._section[1]), SECTION: SecuritySettings}
         return await asyncio.to_thread(read_settings, path, models)
 
-    async def reload(self, who: str, how: How, file: str = "", expect: str = "") -> ReloadAnswer:
+    async def reload(self, author: str, how: How, file: str = "", expect: str = "") -> ReloadAnswer:
         """Reload the settings and apply them. Raises ReloadRefusedError; then nothing changed.
 
         expect: digest of the settings that `check` showed; others are refused.
@@ -158,14 +158,14 @@ class Reloader:
                 self._security.reload()
             except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
                 lines = tuple(str(error).splitlines())
-                self._audit(Audit(time.time(), who, how, before, before, error="\n".join(lines)))
-                self._audited(who, how, path, ok=False, description="; ".join(lines))
-                log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
+                self._audit(Audit(time.time(), author, how, before, before, error="\n".join(lines)))
+                self._audited(author, how, path, ok=False, description="; ".join(lines))
+                log.error("the settings were not taken, the old ones stay", who=author, how=how, mistakes=lines)
                 raise ReloadRefusedError(lines) from error
-            return self._take(settings, warnings, who, how)
+            return self._take(settings, warnings, author, how)
 
-    def _audited(self, who: str, how: How, path: Path | None, *, ok: bool = True, **details: str) -> None:
-        user, says = ("", who) if how in ("rest", "command") else (who, "")  # the call's own line has the caller
+    def _audited(self, author: str, how: How, path: Path | None, *, ok: bool = True, **details: str) -> None:
+        user, says = ("", author) if how in ("rest", "command") else (author, "")  # the call's own line has the caller
         write_audit("settings", user=user, target=str(path or ""), ok=ok, details={"says": says, "how": how, **details})
 
     def _path(self, file: str) -> Path | None:
@@ -179,29 +179,29 @@ class Reloader:
             raise ReloadRefusedError((f"{file}: is no settings file; name one that ends in .yaml",))
         return path
 
-    def _wanted(self, settings: Settings, now_s: float) -> tuple[Policies, Calendar]:
+    def _policies_now(self, settings: Settings, now_s: float) -> tuple[Policies, Calendar]:
         """Return the file's policies with the windows that are open now."""
-        wanted = settings.policies.numbered(self.policies.number + 1)
-        calendar = Calendar(wanted.windows, wanted.time_zone)
-        return wanted.at(calendar.hours(now_s)), calendar
+        policies = settings.policies.numbered(self.policies.number + 1)
+        calendar = Calendar(policies.windows, policies.time_zone)
+        return policies.at(calendar.hours(now_s)), calendar
 
-    def _take(self, settings: Settings, warnings: list[str], who: str, how: How) -> ReloadAnswer:
+    def _take(self, settings: Settings, warnings: list[str], author: str, how: How) -> ReloadAnswer:
         now_s = time.time()
         old = self.policies
-        wanted, calendar = self._wanted(settings, now_s)
-        new, kept = self._use(wanted, now_s)
+        policies, calendar = self._policies_now(settings, now_s)
+        new, refusals = self._use(policies, now_s)
         self.policies, self._calendar = new, calendar
         self.source = settings.path
-        answer = self._answer(settings, new, old, kept, warnings)
-        changed = tuple(Change(one.path, one.before, one.after) for one in answer.changes)
-        self._audit(Audit(now_s, who, how, old.version, new.version, changed))
+        answer = self._answer(settings, new, old, refusals, warnings)
+        changed = tuple(Change(change.path, change.before, change.after) for change in answer.changes)
+        self._audit(Audit(now_s, author, how, old.version, new.version, changed))
         paths = ",".join(change.path for change in changed)
-        self._audited(who, how, settings.path, version=new.version, before=old.version, changes=paths)
-        log.info("settings taken", who=who, how=how, version=new.version, changes=len(changed), kept=kept)
+        self._audited(author, how, settings.path, version=new.version, before=old.version, changes=paths)
+        log.info("settings taken", who=author, how=how, version=new.version, changes=len(changed), kept=refusals)
         return answer
 
     def _answer(
-        self, settings: Settings, new: Policies, old: Policies, kept: list[str], warnings: list[str]
+        self, settings: Settings, new: Policies, old: Policies, refusals: list[str], warnings: list[str]
     ) -> ReloadAnswer:
         return ReloadAnswer(
             file=str(settings.path or ""),
@@ -213,7 +213,7 @@ class Reloader:
                 for c in changes(old.describe(), new.describe())
             ],
             kept=[
-                *kept,
+                *refusals,
                 *_stays(*self._section, settings.sections),
                 *_stays(SECTION, self._security.settings, settings.sections),
             ],

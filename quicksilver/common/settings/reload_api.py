@@ -29,9 +29,9 @@ def add_reload(routes: APIRouter | FastAPI, path: str, reload: Reload) -> None:
     )
     async def read_anew(body: ReloadRequest, request: Request) -> ReloadAnswer:
         """Read quicksilver.yaml anew and take over its policies at once, all of them or none."""
-        who = said_by(body.who, request.client.host if request.client else "unknown")
+        author = said_by(body.who, request.client.host if request.client else "unknown")
         try:
-            return await reload(who, "command" if body.command else "rest", body)
+            return await reload(author, "command" if body.command else "rest", body)
         except ReloadRefusedError as error:
             raise ApiError(422, REFUSED, str(error)) from error
 

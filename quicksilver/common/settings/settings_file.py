@@ -158,8 +158,8 @@ def load_settings(path: Path | str | None = None) -> SettingsFile:
 
     Raises SettingsFileError when the file cannot be read, is no YAML, or has unknown or doubled keys.
     """
-    chosen = find_settings() if path is None else Path(path)
-    return SettingsFile(None) if chosen is None else parse_settings(_read(chosen), chosen)
+    file = find_settings() if path is None else Path(path)
+    return SettingsFile(None) if file is None else parse_settings(_read(file), file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +179,10 @@ def read_settings(
 
     Raises SettingsFileError with all mistakes, in the order of the file.
     """
-    chosen = find_settings() if path is None else Path(path)
-    if chosen is None:
+    file = find_settings() if path is None else Path(path)
+    if file is None:
         return _checked(SettingsFile(None), [], models, registry)
-    return _read_whole(_read(chosen), chosen, models, registry)
+    return _read_whole(_read(file), file, models, registry)
 
 
 def _read_whole(text: str, path: Path, models: Mapping[str, type[BaseModel]], registry: Registry | None) -> Settings:
@@ -218,8 +218,8 @@ def _checked(
             if section is not None:
                 sections[name] = section
     try:
-        given = data.get("policies")
-        policies = _policies(given if isinstance(given, Mapping) else None, registry)
+        raw = data.get("policies")
+        policies = _policies(raw if isinstance(raw, Mapping) else None, registry)
     except SettingsMistakesError as error:
         raise file.error(_first_of_each(mistakes, error.mistakes)) from error
     if mistakes:
@@ -231,8 +231,8 @@ def _by_line(lines: Sequence[str]) -> list[str]:
     """Return lines of mistakes in the order of the file."""
 
     def key(line: str) -> tuple[int, int]:
-        found = _PLACE.match(line)
-        return (int(found[1]), int(found[2])) if found is not None else (0, 0)
+        match = _PLACE.match(line)
+        return (int(match[1]), int(match[2])) if match is not None else (0, 0)
 
     return sorted(lines, key=key)
 
@@ -243,12 +243,12 @@ def without_section(text: str, line: int) -> str:
     Other lines keep their numbers. Without a section there, the line itself is left blank.
     """
     lines = text.splitlines()
-    heads = [number for number, one in enumerate(lines) if one[:1].strip() and one[0] not in "#-}]"]
+    heads = [number for number, row in enumerate(lines) if row[:1].strip() and row[0] not in "#-}]"]
     at = min(line, len(lines)) - 1
     first = max((number for number in heads if number <= at), default=at)
     end = min((number for number in heads if number > first), default=len(lines))
-    kept = [*lines[:first], *[""] * (end - first), *lines[end:]]
-    return "\n".join(kept) if any(one.strip() and not one.lstrip().startswith("#") for one in kept) else ""
+    result = [*lines[:first], *[""] * (end - first), *lines[end:]]
+    return "\n".join(result) if any(row.strip() and not row.lstrip().startswith("#") for row in result) else ""
 
 
 def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Policies:
@@ -281,12 +281,12 @@ def check_settings(
     registry: Registry | None = None,
 ) -> Checked:
     """Check all of a settings file at once: its form, `policies:`, and the sections that `models` has a model for."""
-    chosen = find_settings() if path is None else Path(path)
-    found = settings_warnings(chosen)
+    file = find_settings() if path is None else Path(path)
+    warning_lines = settings_warnings(file)
     try:
-        return Checked(chosen, [], found, notes(read_settings(path, models or {}, registry).policies))
+        return Checked(file, [], warning_lines, notes(read_settings(path, models or {}, registry).policies))
     except SettingsFileError as error:
-        return Checked(chosen, list(error.lines), found, [])
+        return Checked(file, list(error.lines), warning_lines, [])
 
 
 def settings_warnings(path: Path | None) -> list[str]:
@@ -296,9 +296,9 @@ def settings_warnings(path: Path | None) -> list[str]:
     except SettingsFileError:
         return []
     data = file.data if isinstance(file.data, Mapping) else {}
-    given = data.get("policies")
-    found = [*unintended(given if isinstance(given, Mapping) else {}, ("policies",)), *refused_at_start(data)]
-    return list(file.error(found).lines)
+    raw = data.get("policies")
+    mistakes = [*unintended(raw if isinstance(raw, Mapping) else {}, ("policies",)), *refused_at_start(data)]
+    return list(file.error(mistakes).lines)
 
 
 def _read(path: Path) -> str:
@@ -397,8 +397,8 @@ def _syntax(error: YAMLError, path: Path, text: str) -> str:
     near = lines[line - 1] if line <= len(lines) else ""
     if "\t" in near[: len(near) - len(near.lstrip())]:
         return f"{path}:{line}:{near.index(chr(9)) + 1}: a tab indents this line; YAML takes only spaces"
-    what = ", ".join(part for part in (error.context, error.problem) if part)
-    return f"{path}:{line}:{column}: is no YAML: {what}"
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    return f"{path}:{line}:{column}: is no YAML: {problem}"
 
 
 class _TooMuchError(Exception):

@@ -27,27 +27,27 @@ def refused_at_start(data: Mapping[str, Any]) -> Iterator[Mistake]:
         for name in _DAEMONS:
             address = _section(data, name).get("rest_listen")
             if isinstance(address, str) and _beyond_loopback(address):
-                what = (
+                message = (
                     f"REST would listen beyond loopback without TLS, and `quicksilver {name} run` refuses it; {REMEDY}"
                 )
-                yield Mistake((name, "rest_listen"), what)
+                yield Mistake((name, "rest_listen"), message)
         address = _sidecar_default(data)
         if address is not None and _beyond_loopback(address):
-            what = f"rest_listen is not set, so REST would listen at {address} without TLS"
+            message = f"rest_listen is not set, so REST would listen at {address} without TLS"
             remedy = f"`quicksilver sidecar run` refuses that; {REMEDY}"
-            yield Mistake(("sidecar",), f"{what}, and {remedy}", on_key=True)
+            yield Mistake(("sidecar",), f"{message}, and {remedy}", on_key=True)
     if isinstance(data.get("proxy"), Mapping) and not {"upstream", "rm_conf_dir"} & _section(data, "proxy").keys():
-        what = "neither upstream nor rm_conf_dir is set, and `quicksilver proxy run` refuses that"
+        message = "neither upstream nor rm_conf_dir is set, and `quicksilver proxy run` refuses that"
         remedy = "name the address to which the ResourceManager's scheduler was moved, e.g. upstream: rmhost:18030"
-        yield Mistake(("proxy",), f"{what}; {remedy}", on_key=True)
+        yield Mistake(("proxy",), f"{message}; {remedy}", on_key=True)
     if security.get("tls_ca") is not None and security.get("tls_cert") is None and {*_DAEMONS} & data.keys():
-        what = "set without tls_cert: REST would be in the clear, and no daemon starts"
-        yield Mistake(("security", "tls_ca"), f"{what}; name this host's certificate and key")
+        message = "set without tls_cert: REST would be in the clear, and no daemon starts"
+        yield Mistake(("security", "tls_ca"), f"{message}; name this host's certificate and key")
     for name in _FILES:
         file = security.get(name)
         if isinstance(file, str) and not os.path.lexists(file):
-            what = f"{file} is not on this host, and a daemon that needs it does not start here"
-            yield Mistake(("security", name), f"{what}; `quicksilver certs` makes it")
+            message = f"{file} is not on this host, and a daemon that needs it does not start here"
+            yield Mistake(("security", name), f"{message}; `quicksilver certs` makes it")
 
 
 def _sidecar_default(data: Mapping[str, Any]) -> str | None:

@@ -87,8 +87,8 @@ class Migrations:
 
     def _newer(self, now: Versions) -> NewerTablesError:
         remedy = f"run the newer quicksilver, have it do `{self.command} {now.newest}`, or take another database"
-        what = f"its tables are of version {now.current}, this program knows {now.newest}"
-        return NewerTablesError(what, remedy=remedy)
+        message = f"its tables are of version {now.current}, this program knows {now.newest}"
+        return NewerTablesError(message, remedy=remedy)
 
     def _config(self, connection: Connection) -> Config:
         config = Config()

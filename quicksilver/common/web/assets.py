@@ -37,10 +37,10 @@ class Assets:
     @classmethod
     def of_package(cls, package: str) -> Self:
         """Return those of a package with a folder `static`. Raises ModuleNotFoundError."""
-        found = importlib.util.find_spec(package)
-        if found is None or not found.submodule_search_locations:
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
             raise ModuleNotFoundError(f"there is no package {package}")
-        return cls(Path(found.submodule_search_locations[0]) / "static")
+        return cls(Path(spec.submodule_search_locations[0]) / "static")
 
     @cached_property
     def files(self) -> dict[str, bytes]:

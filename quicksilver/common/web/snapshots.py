@@ -35,15 +35,15 @@ def rendered(content: Any) -> Rendered:
     return Rendered(body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
 
 
-def answer(request: Request, one: Rendered) -> Response:
+def answer(request: Request, rendering: Rendered) -> Response:
     """Return 304 if the caller has this rendering already, else the rendering."""
-    headers = {"ETag": one.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding, Cookie, Authorization"}
+    headers = {"ETag": rendering.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding, Cookie, Authorization"}
     known = request.headers.get("if-none-match", "")
-    if one.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+    if rendering.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
         return Response(status_code=304, headers=headers)
-    body = one.body
-    if one.packed and "gzip" in request.headers.get("accept-encoding", ""):
-        body, headers["Content-Encoding"] = one.packed, "gzip"
+    body = rendering.body
+    if rendering.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = rendering.packed, "gzip"
     return Response(body, media_type="application/json", headers=headers)
 
 

@@ -64,7 +64,7 @@ class Database:
             if self._file is not None:
                 self._file.opened()
         except (NewerTablesError, CannotMigrateError) as error:
-            raise StoreUnavailableError(error.what, place=self.name, remedy=error.remedy) from error
+            raise StoreUnavailableError(error.message, place=self.name, remedy=error.remedy) from error
         except (SQLAlchemyError, OSError) as error:
             raise self._failed(error) from error
         self._thread = threading.Thread(target=self._write_all, name="store", daemon=True)

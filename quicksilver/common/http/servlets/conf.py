@@ -48,13 +48,13 @@ def section_rows(
         yield from _flat(f"{name}.{key}", value, source)
 
 
-def policy_rows(described: Mapping[str, Any], given: frozenset[str] | set[str], file: str) -> Iterator[Property]:
+def policy_rows(described: Mapping[str, Any], set_keys: frozenset[str] | set[str], file: str) -> Iterator[Property]:
     """Yield the settings of section `policies` as `policies.config.policy_set.Policies.describe` returns them.
 
-    given: the keys that are set, by the file or by the preset that it names.
+    set_keys: the keys that are set, by the file or by the preset that it names.
     """
     for key, value in described.items():
-        yield from _flat(f"policies.{key}", value, file if key in given else DEFAULT)
+        yield from _flat(f"policies.{key}", value, file if key in set_keys else DEFAULT)
 
 
 def as_json(properties: Sequence[Property], *, single: bool = False) -> bytes:

@@ -38,13 +38,13 @@ def beans(service: str, registry: CollectorRegistry) -> list[Bean]:
     return [_process(domain), *_metrics(domain, registry.collect())]
 
 
-def answer(found: Iterable[Bean], *, qry: str = "", get: str = "") -> bytes:
+def answer(candidates: Iterable[Bean], *, qry: str = "", get: str = "") -> bytes:
     """Return the JSON of the beans whose names match `qry`, or of one attribute `get` (BEAN::ATTRIBUTE).
 
     Raises ApiError (400) for a pattern that is none, (404) for a bean or an attribute that is not there.
     """
     if not get:
-        return _json([bean for bean in found if matches(bean["name"], qry or _EVERY)])
+        return _json([bean for bean in candidates if matches(bean["name"], qry or _EVERY)])
     name, colons, attribute = get.partition("::")
     if not (colons and name and attribute) or "::" in attribute:
         raise ApiError(
@@ -52,30 +52,30 @@ def answer(found: Iterable[Bean], *, qry: str = "", get: str = "") -> bytes:
             "bad-query",
             "`get` has to be BEAN::ATTRIBUTE, such as Hadoop:service=QuicksilverProxy,name=Process::Uptime",
         )
-    chosen = [bean for bean in found if matches(bean["name"], name)]
-    if not any(attribute in bean for bean in chosen):
+    hits = [bean for bean in candidates if matches(bean["name"], name)]
+    if not any(attribute in bean for bean in hits):
         raise ApiError(
             404, "unknown-attribute", f"no bean {name[:200]} has an attribute {attribute[:200]}; /jmx lists all"
         )
-    kept = ("name", "modelerType", attribute)
-    return _json([{key: bean[key] for key in kept if key in bean} for bean in chosen])
+    keys = ("name", "modelerType", attribute)
+    return _json([{key: bean[key] for key in keys if key in bean} for bean in hits])
 
 
 def matches(name: str, pattern: str) -> bool:
     """Return whether the name of a bean matches a pattern, as Java's ObjectName does. Raises ApiError (400)."""
     domain, colon, rest = pattern.partition(":")
     if not colon:
-        what = f"{pattern[:200]!r} is no name of a bean; write DOMAIN:KEY=VALUE,... with * for the rest"
-        raise ApiError(400, "bad-query", what)
+        message = f"{pattern[:200]!r} is no name of a bean; write DOMAIN:KEY=VALUE,... with * for the rest"
+        raise ApiError(400, "bad-query", message)
     own_domain, _, own_rest = name.partition(":")
     parts = rest.split(",")
-    wanted = [part.partition("=") for part in parts if part != "*"]
-    if any(not (key and equals) for key, equals, _ in wanted):
+    pairs = [part.partition("=") for part in parts if part != "*"]
+    if any(not (key and equals) for key, equals, _ in pairs):
         raise ApiError(400, "bad-query", f"{pattern[:200]!r} has a part that is not KEY=VALUE")
     own = dict(part.partition("=")[::2] for part in own_rest.split(","))
-    if not _like(own_domain, domain) or ("*" not in parts and len(wanted) != len(own)):
+    if not _like(own_domain, domain) or ("*" not in parts and len(pairs) != len(own)):
         return False
-    return all(key in own and _like(own[key], value) for key, _, value in wanted)
+    return all(key in own and _like(own[key], value) for key, _, value in pairs)
 
 
 def _like(text: str, pattern: str) -> bool:
@@ -158,5 +158,5 @@ def _camel(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def _json(found: list[Bean]) -> bytes:
-    return json.dumps({"beans": found}, indent=1, allow_nan=False).encode()
+def _json(rows: list[Bean]) -> bytes:
+    return json.dumps({"beans": rows}, indent=1, allow_nan=False).encode()

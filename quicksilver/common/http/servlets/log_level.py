@@ -55,8 +55,8 @@ class Shown:
 
 def known() -> list[str]:
     """Return the names of all loggers; a module of ours has one of its name, even if it has not logged yet."""
-    ours = (name for name in tuple(sys.modules) if name.partition(".")[0] in _OURS)
-    return [ROOT, *sorted({*logging.root.manager.loggerDict, *ours})]
+    modules = (name for name in tuple(sys.modules) if name.partition(".")[0] in _OURS)
+    return [ROOT, *sorted({*logging.root.manager.loggerDict, *modules})]
 
 
 def apply(log: str, level: str = "") -> Shown:

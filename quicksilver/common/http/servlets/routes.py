@@ -75,15 +75,15 @@ def _inspection(parts: ServletParts) -> APIRouter:
     @router.get("/conf", summary="The settings in force", response_class=Response)
     async def settings(request: Request, name: str = "", format: str = "") -> Response:
         """Each with its source, as Hadoop's ConfServlet: XML, or JSON by `format=json` or the header Accept."""
-        wanted = format or ("json" if JSON in request.headers.get("accept", "") else "xml")
-        if wanted not in ("json", "xml"):
-            raise ApiError(400, "bad-format", f"there is no format {wanted[:50]!r}; take json or xml")
-        found = [one for one in parts.properties() if not name or one.name == name]
-        if not found:
+        form = format or ("json" if JSON in request.headers.get("accept", "") else "xml")
+        if form not in ("json", "xml"):
+            raise ApiError(400, "bad-format", f"there is no format {form[:50]!r}; take json or xml")
+        properties = [entry for entry in parts.properties() if not name or entry.name == name]
+        if not properties:
             raise ApiError(404, "unknown-setting", f"there is no setting {name[:200]}; /conf lists all")
-        if wanted == "json":
-            return Response(conf.as_json(found, single=bool(name)), media_type=JSON)
-        return Response(conf.as_xml(found), media_type="text/xml; charset=utf-8")
+        if form == "json":
+            return Response(conf.as_json(properties, single=bool(name)), media_type=JSON)
+        return Response(conf.as_xml(properties), media_type="text/xml; charset=utf-8")
 
     @router.get("/jmx", summary="Metrics as Hadoop's daemons show them", response_class=Response)
     async def beans(qry: str = "", get: str = "") -> Response:

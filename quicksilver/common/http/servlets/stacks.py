@@ -60,24 +60,24 @@ def _tasks(tasks: Iterable[asyncio.Task[object]]) -> Iterator[str]:
 
 def _outward(frame: FrameType | None) -> list[tuple[FrameType, int]]:
     """Return the frames of a thread from the outermost to the innermost one."""
-    found: list[tuple[FrameType, int]] = []
-    while frame is not None and len(found) < MAX_DEPTH:
-        found.append((frame, frame.f_lineno))
+    frames: list[tuple[FrameType, int]] = []
+    while frame is not None and len(frames) < MAX_DEPTH:
+        frames.append((frame, frame.f_lineno))
         frame = frame.f_back
-    return found[::-1]
+    return frames[::-1]
 
 
 def _of_task(task: asyncio.Task[object]) -> list[tuple[FrameType, int]]:
     """Return the frames of a task's coroutines, from the task's own to the one that waits."""
-    found: list[tuple[FrameType, int]] = []
+    frames: list[tuple[FrameType, int]] = []
     waits: object = task.get_coro()
-    while waits is not None and len(found) < MAX_DEPTH:
+    while waits is not None and len(frames) < MAX_DEPTH:
         frame = getattr(waits, "cr_frame", None) or getattr(waits, "gi_frame", None)
         if frame is None:
             break
-        found.append((frame, frame.f_lineno))
+        frames.append((frame, frame.f_lineno))
         waits = getattr(waits, "cr_await", None) or getattr(waits, "gi_yieldfrom", None)
-    return found
+    return frames
 
 
 def _lines(frames: Iterable[tuple[FrameType, int]]) -> Stack:

@@ -160,7 +160,7 @@ def test_what_hadoop_passes_over_is_kept_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mapred-site.xml").write_text("\n<html/>")
     read = load_hadoop_conf(tmp_path, {})
     assert read.text("a") == "3"
-    assert [(each.file.name, each.line, each.what) for each in read.ignored] == [
+    assert [(each.file.name, each.line, each.text) for each in read.ignored] == [
         ("mapred-site.xml", 2, "the root is <html> instead of <configuration>"),
         ("yarn-site.xml", 2, "a <property> without a <name>"),
         ("yarn-site.xml", 3, "a <property> without a <name>"),

@@ -131,7 +131,7 @@ def outcome(url: str, path: str, credentials: Credentials | None) -> int | str:
     except RefusedError as error:
         return error.status
     except UnreachableError as error:
-        return error.what
+        return error.message
     finally:
         client.close()
     return 200

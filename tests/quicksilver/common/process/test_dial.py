@@ -37,7 +37,7 @@ def test_who_comes_back_is_reached() -> None:
             nonlocal refused
             refused += 1
 
-        reached = await dial(connect, timeout_s=5, refused=told, wanted=lambda: True)
+        reached = await dial(connect, timeout_s=5, refused=told, has_client=lambda: True)
         servers[0].close()
         return reached, refused
 
@@ -51,7 +51,7 @@ def test_who_has_gone_is_not_dialed_for() -> None:
         async def connect() -> None:
             raise ConnectionRefusedError
 
-        reached = await dial(connect, timeout_s=5, refused=errors.append, wanted=lambda: len(errors) < 3)
+        reached = await dial(connect, timeout_s=5, refused=errors.append, has_client=lambda: len(errors) < 3)
         return reached, len(errors)
 
     assert asyncio.run(run()) == (False, 3)
@@ -66,4 +66,4 @@ def test_what_else_goes_wrong_is_raised() -> None:
 
     for connect in (broken, slow):
         with pytest.raises(OSError):
-            asyncio.run(dial(connect, timeout_s=0.01, refused=lambda _: None, wanted=lambda: True))
+            asyncio.run(dial(connect, timeout_s=0.01, refused=lambda _: None, has_client=lambda: True))

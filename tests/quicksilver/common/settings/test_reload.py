@@ -63,7 +63,7 @@ def test_what_changed_is_told_and_recorded(tmp_path: Path) -> None:
         ("policies.routes[0].policy", '"only_q"', '"only_g"'),
     }
     audit = daemon.audits[-1]
-    assert (audit.who, audit.how, audit.before, audit.after) == (
+    assert (audit.author, audit.how, audit.before, audit.after) == (
         "ann@10.0.0.1",
         "command",
         answer.before,
