@@ -35,7 +35,7 @@ _KILL_S: Final = 20.0
 @on_cluster
 def services(session: Session, application_id: str, as_json: bool) -> None:
     """Show the services of a described application and their instances: states, nodes, links. It asks the master."""
-    answer = asyncio.run(_asked(session, application_id, "", lambda api: api.application()))
+    answer = asyncio.run(_ask_master(session, application_id, "", lambda api: api.application()))
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -51,7 +51,7 @@ def services(session: Session, application_id: str, as_json: bool) -> None:
 def scale(session: Session, application_id: str, service: str, count: int, as_json: bool) -> None:
     """Let SERVICE have COUNT elastic instances at most, beside its core; those beyond are ended."""
     record = Records().required(application_id)
-    answer = asyncio.run(_asked(session, application_id, record.key, lambda api: api.scale(service, count)))
+    answer = asyncio.run(_ask_master(session, application_id, record.key, lambda api: api.scale(service, count)))
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     else:
@@ -151,7 +151,7 @@ def clean_command(session: Session, forget: bool) -> None:
 
 
 async def _ended(session: Session, records: Records) -> list[Record]:
-    found = []
+    matches = []
     async with await asyncio.to_thread(session.rm) as rm:
         for record in records.all():
             try:
@@ -159,14 +159,14 @@ async def _ended(session: Session, records: Records) -> list[Record]:
             except ClientError as error:
                 if "ApplicationNotFoundException" not in error.message:
                     raise
-                found.append(record)  # the ResourceManager has forgotten it: it ended long ago
+                matches.append(record)  # the ResourceManager has forgotten it: it ended long ago
                 continue
             if report.yarn_application_state in END_STATES:
-                found.append(record)
-    return found
+                matches.append(record)
+    return matches
 
 
-async def _asked(
+async def _ask_master(
     session: Session, application_id: str, key: str, do: Callable[[MasterApi], Awaitable[dict[str, Any]]]
 ) -> dict[str, Any]:
     """Return what a master answers. Raises NotRunningError when there is none, MisplacedMasterError, RefusedError."""

@@ -48,8 +48,8 @@ def described_files(application: Application) -> Iterator[DescribedFile]:
         names = [each.name for each in (*common, *files)]
         for each in files if service else common:
             if not each.name or "/" in each.name or each.name in _RESERVED or names.count(each.name) > 1:
-                what = f"{each.name!r} cannot be the name of {each.file.source}: it is empty, taken or has a slash"
-                raise ClientError(what, place=each.place, remedy="give it another `name`")
+                problem = f"{each.name!r} cannot be the name of {each.file.source}: it is empty, taken or has a slash"
+                raise ClientError(problem, place=each.place, remedy="give it another `name`")
         yield from files if service else common
 
 
@@ -83,7 +83,7 @@ class Uploads:
 
         Raises ClientError.
         """
-        found = []
+        files = []
         for each in described_files(application):
             parts = urlsplit(each.file.source)
             if not parts.scheme:
@@ -93,8 +93,8 @@ class Uploads:
                 staged = staged_path(path_of(each.file.source))
             else:
                 staged = self._remote(each)
-            found.append(NeededFile(each.service, each.name, each.file.kind, staged))
-        return found
+            files.append(NeededFile(each.service, each.name, each.file.kind, staged))
+        return files
 
     def close(self) -> None:
         """Close the connections."""

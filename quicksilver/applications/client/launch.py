@@ -101,11 +101,11 @@ def tags_of(application: Application, more: tuple[str, ...] = ()) -> list[str]:
     tags = [*application.tags(), *more, *(f"{name}={value}" for name, value in application.labels.items())]
     for tag in tags:
         if len(tag) > _TAG_LENGTH or not tag.isascii():
-            what = f"{tag!r} is no tag of YARN: that has {_TAG_LENGTH} characters of ASCII at most"
-            raise ClientError(what, place="labels", remedy="shorten it")
+            problem = f"{tag!r} is no tag of YARN: that has {_TAG_LENGTH} characters of ASCII at most"
+            raise ClientError(problem, place="labels", remedy="shorten it")
     if len(tags) > _TAGS:
-        what = f"{len(tags)} tags, of which {len(application.labels)} are labels; YARN takes {_TAGS}"
-        raise ClientError(what, place="labels", remedy="leave some out")
+        problem = f"{len(tags)} tags, of which {len(application.labels)} are labels; YARN takes {_TAGS}"
+        raise ClientError(problem, place="labels", remedy="leave some out")
     return tags
 
 

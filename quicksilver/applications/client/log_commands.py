@@ -62,7 +62,7 @@ def logs(
             _print_ended(session, reader, printer, application_id, service, instance)
             return
         while True:
-            sources = _chosen(_running(session, reader, application_id, report, service), service, instance)
+            sources = _select(_running(session, reader, application_id, report, service), service, instance)
             printer.print_all(sources, aggregated=False)
             if not follow:
                 break
@@ -90,20 +90,20 @@ class _Printer:
     def print_all(self, sources: Sequence[Source], aggregated: bool) -> int:
         """Print what is new in all files; return how many files there are."""
         read = self.logs.aggregated if aggregated else self.logs.of_node
-        found = 0
+        count = 0
         for source in sources:
             for file in self.files:
                 key = source.container_id, file
                 tail = read(source, file, 1 if key in self.known else self.last_bytes)
                 if tail is None:
                     continue
-                found += 1
+                count += 1
                 if key in self.known and tail.length > self.known[key]:
                     tail = read(source, file, min(_MOST_BYTES, tail.length - self.known[key])) or tail
                 if tail.length > self.known.get(key, 0):
                     self._write(source, file, tail.data[-(tail.length - self.known.get(key, 0)) :])
                 self.known[key] = tail.length
-        return found
+        return count
 
     def _write(self, source: Source, file: str, data: bytes) -> None:
         if self._shown != (source.container_id, file):
@@ -127,7 +127,7 @@ def _print_ended(
             remedy="leave --service out; `quicksilver app run` and `wait` remember them",
         )
     listed = [names.get(each) or Source("container", 0, each) for each in reader.aggregated_containers(application_id)]
-    sources = _chosen(listed, service, instance) if service or instance is not None else listed
+    sources = _select(listed, service, instance) if service or instance is not None else listed
     if not printer.print_all(sources, aggregated=True):
         remedy = "they are aggregated some seconds after the end, where yarn.log-aggregation-enable is true: try again"
         raise ClientError("it has ended, and no log of it is there", place=application_id, remedy=remedy)
@@ -138,7 +138,7 @@ def _remembered(container_id: str, title: str) -> Source:
     return Source(service, int(index), container_id)
 
 
-def _chosen(sources: Sequence[Source], service: str | None, instance: int | None) -> list[Source]:
+def _select(sources: Sequence[Source], service: str | None, instance: int | None) -> list[Source]:
     return [
         each
         for each in sources
@@ -156,10 +156,10 @@ def _running(
 ) -> list[Source]:
     if service == MASTER:
         return reader.masters(application_id)[-1:]
-    found = asyncio.run(_asked(session, application_id, report))
-    if found is None:
+    answer = asyncio.run(_ask_master(session, application_id, report))
+    if answer is None:
         return []
-    application, addresses = found
+    application, addresses = answer
     names = [each["name"] for each in application["services"]]
     if service is not None and service not in names:
         known = ", ".join((*names, MASTER))
@@ -167,7 +167,7 @@ def _running(
     return sources_of(application, addresses, node_scheme(session.site))
 
 
-async def _asked(
+async def _ask_master(
     session: Session, application_id: str, report: client_pb2.ApplicationReportProto
 ) -> tuple[dict[str, Any], frozenset[str]] | None:
     """Return what the master says, and the addresses of nodes; None while no master listens."""

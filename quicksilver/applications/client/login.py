@@ -38,13 +38,13 @@ class Login:
         """
         if not site.secure:
             if principal or keytab:
-                what = "--principal and --keytab need a secure cluster"
+                problem = "--principal and --keytab need a secure cluster"
                 raise ClientError(
-                    what, place=site.conf.place("hadoop.security.authentication"), remedy="leave them out"
+                    problem, place=site.conf.place("hadoop.security.authentication"), remedy="leave them out"
                 )
             return cls(os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
-        given = Keytab.of(principal, keytab, "app")
-        return cls(None, given or Keytab.of_tickets())
+        credentials = Keytab.of(principal, keytab, "app")
+        return cls(None, credentials or Keytab.of_tickets())
 
     @property
     def auth(self) -> AuthBase | None:

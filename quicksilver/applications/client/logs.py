@@ -186,9 +186,9 @@ def _parsed(model: type[M], answer: requests.Response) -> M:
 
 def parsed(answer: bytes, last_bytes: int) -> Tail | None:
     """Return what an answer of the REST for logs holds; None when it has no file in it."""
-    head, found, body = answer.partition(_CONTENTS)
+    head, separator, body = answer.partition(_CONTENTS)
     length = _LENGTH.search(head)
-    if not found or length is None:
+    if not separator or length is None:
         return None
     size = int(length[1])
     return Tail(body[: min(size, last_bytes)], size)
@@ -225,5 +225,5 @@ def node_scheme(site: Site) -> str:
 def check_container(container_id: str, application_id: str) -> None:
     """Check that a container is of an application, before its logs are asked for. Raises ClientError."""
     if not is_of(container_id, application_id):
-        what = f"{container_id[:100]!r} is no container of {application_id}"
-        raise ClientError(what, remedy="name a container of this application")
+        problem = f"{container_id[:100]!r} is no container of {application_id}"
+        raise ClientError(problem, remedy="name a container of this application")

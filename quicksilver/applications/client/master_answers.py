@@ -118,23 +118,23 @@ def parsed(model: type[M], body: bytes, url: str) -> M:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in first["loc"][:6])
-        what = f"the master's answer is not understood: {where + ': ' if where else ''}{first['msg'][:200]}"
-        raise RefusedError(what, place=url, status=200, code="not-understood") from error
+        problem = f"the master's answer is not understood: {where + ': ' if where else ''}{first['msg'][:200]}"
+        raise RefusedError(problem, place=url, status=200, code="not-understood") from error
 
 
 def check_owner(services: list[ServiceView], application_id: str, url: str) -> None:
     """Check that all containers are of the application. Raises RefusedError."""
     for service in services:
-        for one in service.instances:
-            if one.container_id and not is_of(one.container_id, application_id):
-                what = f"the master names {one.container_id}, which is no container of {application_id}"
-                raise RefusedError(what, place=url, status=200, code="foreign-container")
+        for instance in service.instances:
+            if instance.container_id and not is_of(instance.container_id, application_id):
+                problem = f"the master names {instance.container_id}, which is no container of {application_id}"
+                raise RefusedError(problem, place=url, status=200, code="foreign-container")
 
 
 def is_of(container_id: str, application_id: str) -> bool:
     """Return whether a text is the id of a container of an application."""
-    found = _OWNER.fullmatch(container_id)
-    return found is not None and f"application_{found[1]}" == application_id
+    match = _OWNER.fullmatch(container_id)
+    return match is not None and f"application_{match[1]}" == application_id
 
 
 def as_data(view: _Part) -> dict[str, Any]:

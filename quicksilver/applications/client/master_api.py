@@ -61,22 +61,22 @@ class MasterApi:
 
     async def application(self) -> dict[str, Any]:
         """Return the application with its services and their instances."""
-        found = parsed(ApplicationView, await self._call("GET", "/v1/application"), self.url)
-        check_owner(found.services, self._id, self.url)
-        return as_data(found)
+        view = parsed(ApplicationView, await self._call("GET", "/v1/application"), self.url)
+        check_owner(view.services, self._id, self.url)
+        return as_data(view)
 
     async def events(self, after: int) -> tuple[list[dict[str, Any]], int]:
         """Wait up to 25 s for events after the one numbered `after`; return them, and where to go on."""
         body = await self._call("GET", f"/v1/events?after={after}", limit_s=MASTER_LONG_POLL_S)
-        found = parsed(EventsView, body, self.url)
-        return [as_data(each) for each in found.events], found.next
+        view = parsed(EventsView, body, self.url)
+        return [as_data(each) for each in view.events], view.next
 
     async def scale(self, service: str, count: int) -> dict[str, Any]:
         """Have a service keep `count` elastic instances at most; return the service."""
         body = await self._call("PUT", f"/v1/services/{quote(service, safe='')}/elastic", _Scale(count=count))
-        found = parsed(ServiceView, body, self.url)
-        check_owner([found], self._id, self.url)
-        return as_data(found)
+        view = parsed(ServiceView, body, self.url)
+        check_owner([view], self._id, self.url)
+        return as_data(view)
 
     async def stop(self, status: str, reason: str) -> None:
         """End the application in order. status: killed or succeeded."""
@@ -92,5 +92,5 @@ class MasterApi:
         except (UnreachableError, TimeoutError) as error:
             remedy = "try once more: it may be starting again; `quicksilver app logs APP --service application-master`"
             why = f"no answer within {limit_s:g} s" if isinstance(error, TimeoutError) else error.message
-            what = f"the application master does not answer: {why}"
-            raise NotRunningError(what, place=self.url, remedy=remedy) from error
+            problem = f"the application master does not answer: {why}"
+            raise NotRunningError(problem, place=self.url, remedy=remedy) from error

@@ -38,9 +38,11 @@ class MasterPlaces:
             return ""
         host, named = await self._host(rm, report.currentApplicationAttemptId), host_of(url)
         if not host or named != host:
-            what = f"the application master says that it is at {url[:100]!r}, and YARN runs it on {host or 'no node'}"
+            problem = (
+                f"the application master says that it is at {url[:100]!r}, and YARN runs it on {host or 'no node'}"
+            )
             raise MisplacedMasterError(
-                what, remedy="end the application with `yarn application -kill`; it has no master of quicksilver"
+                problem, remedy="end the application with `yarn application -kill`; it has no master of quicksilver"
             )
         return url.rstrip("/")
 
@@ -50,11 +52,11 @@ class MasterPlaces:
         if key not in self._hosts:
             try:
                 container = (await rm.call(lambda client: client.attempt_report(attempt))).am_container_id
-                found = await rm.call(lambda client: client.container_report(container))
+                report = await rm.call(lambda client: client.container_report(container))
             except RemoteCallError as error:
-                what = f"YARN does not say where the master runs: {error}"
-                raise NotRunningError(what, remedy="try once more") from error
-            self._hosts[key] = _plain(found.node_id.host)
+                problem = f"YARN does not say where the master runs: {error}"
+                raise NotRunningError(problem, remedy="try once more") from error
+            self._hosts[key] = _plain(report.node_id.host)
             if len(self._hosts) > PLACES:
                 self._hosts.popitem(last=False)
         return self._hosts[key]

@@ -30,11 +30,11 @@ def on_cluster(command: Function) -> Function:
         keytab: Path | None,
         staging: str,
         hadoop_ca: Path | None,
-        **given: Any,
+        **params: Any,
     ) -> Any:
         site = Site.load(conf_dir)
         session = Session(site, Login.of(site, principal, keytab), staging, hadoop_ca)
-        return command(session=session, **given)
+        return command(session=session, **params)
 
     decorated: Function = with_session
     for option in reversed(_OPTIONS):

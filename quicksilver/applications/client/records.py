@@ -68,25 +68,25 @@ class Records:
             remedy = "run this as the user that submitted it"
             raise ClientError(f"cannot be read: {error.strerror}", place=str(path), remedy=remedy) from error
         except ValidationError as error:
-            what = f"is no record of an application: {error.errors()[0]['msg']}"
-            raise ClientError(what, place=str(path), remedy="delete the file") from error
+            problem = f"is no record of an application: {error.errors()[0]['msg']}"
+            raise ClientError(problem, place=str(path), remedy="delete the file") from error
 
     def required(self, application_id: str) -> Record:
         """Return the record of an application. Raises ClientError when there is none."""
-        found = self.find(application_id)
-        if found is None:
+        record = self.find(application_id)
+        if record is None:
             raise ClientError(
                 f"{application_id} was not submitted from here, so that its key is unknown",
                 place=str(self.folder),
                 remedy="run this where and as whom it was submitted, or copy the file from there",
             )
-        return found
+        return record
 
     def all(self) -> list[Record]:
         """Return all records, the oldest first. Raises ClientError."""
         names = sorted(self.folder.glob("application_*.json")) if self.folder.is_dir() else []
-        found = [self.find(path.stem) for path in names]
-        return sorted((each for each in found if each is not None), key=lambda each: each.submitted_s)
+        records = [self.find(path.stem) for path in names]
+        return sorted((each for each in records if each is not None), key=lambda each: each.submitted_s)
 
     def remove(self, application_id: str) -> None:
         """Delete the record of an application, if there is one."""

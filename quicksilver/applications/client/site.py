@@ -67,8 +67,8 @@ class Site:
         name = f"dfs.namenode.{scheme}-address"
         if nodes := self.conf.names(f"dfs.ha.namenodes.{authority}"):
             names = [f"{name}.{authority}.{node}" for node in nodes]
-            found = [parse_address(self.conf.required(each), self.conf.place(each)) for each in names]
-            return tuple(f"{scheme}://{each}" for each in found)
+            addresses = [parse_address(self.conf.required(each), self.conf.place(each)) for each in names]
+            return tuple(f"{scheme}://{each}" for each in addresses)
         host = parse_address(authority, "hdfs://", _NAMENODE_PORT).host
         address = parse_address(
             self.conf.text(name) or f"{host}:{_WEB_PORT[scheme]}", self.conf.place(name), _WEB_PORT[scheme]

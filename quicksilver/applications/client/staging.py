@@ -71,7 +71,7 @@ class HdfsStaging:
         home = hdfs.home()
         self._hdfs, self._base, self._user = hdfs, base, home.rpartition("/")[2]
         self._root = f"{base}/{checked_user(self._user)}" if base else f"{home}/{_OURS}"
-        self._made = ""
+        self._last_folder = ""
         self._checked = False
 
     def folder_of(self, application_id: str) -> str:
@@ -82,9 +82,9 @@ class HdfsStaging:
         """Write a file into a folder, which is made when it is missing."""
         self._check_root()
         path = urlsplit(folder).path
-        if folder != self._made:
+        if folder != self._last_folder:
             self._hdfs.make_folder(path)
-            self._made = folder
+            self._last_folder = folder
         return StagedFile.of(f"{folder}/{name}", self._hdfs.put(f"{path}/{name}", source))
 
     def put_once(self, name: str, source: bytes) -> StagedFile:
@@ -229,8 +229,8 @@ class FolderStaging:
         _check_private(str(self._root), f"the user with the number {own.st_uid}", own.st_uid == me, own.st_mode)
         _check_sticky(str(self._base), shared.st_mode, f"chmod 1777 {self._base}")
         if shared.st_uid not in (0, me):
-            what = f"belongs to the user with the number {shared.st_uid}, who can replace what is in it"
-            raise ClientError(what, place=str(self._base), remedy="have root own it, or stage elsewhere: --staging")
+            problem = f"belongs to the user with the number {shared.st_uid}, who can replace what is in it"
+            raise ClientError(problem, place=str(self._base), remedy="have root own it, or stage elsewhere: --staging")
         self._checked = True
 
     def _unwritable(self, path: Path, error: OSError) -> ClientError:
@@ -244,24 +244,24 @@ class FolderStaging:
 def checked_user(user: str) -> str:
     """Return the name of a user, as a folder has it. Raises ClientError for what is none."""
     if _USER.fullmatch(user) is None:
-        what, remedy = f"{user[:100]!r} is no name of a user", "use letters, digits and . _ - @ $"
-        raise ClientError(what, place="--staging", remedy=remedy)
+        problem, remedy = f"{user[:100]!r} is no name of a user", "use letters, digits and . _ - @ $"
+        raise ClientError(problem, place="--staging", remedy=remedy)
     return user
 
 
 def _check_private(place: str, owner: str, own: bool, mode: int) -> None:
     if not own:
-        what = f"belongs to {owner}: what it holds would run as you"
-        raise ClientError(what, place=place, remedy="have it removed, or stage elsewhere: --staging")
+        problem = f"belongs to {owner}: what it holds would run as you"
+        raise ClientError(problem, place=place, remedy="have it removed, or stage elsewhere: --staging")
     if mode & _WRITABLE:
-        what = "may be written by others: what they put there would run as you"
-        raise ClientError(what, place=place, remedy="look what is in it, then take their right away: mode 700")
+        problem = "may be written by others: what they put there would run as you"
+        raise ClientError(problem, place=place, remedy="look what is in it, then take their right away: mode 700")
 
 
 def _check_sticky(place: str, mode: int, remedy: str) -> None:
     if mode & _WRITABLE and not mode & stat.S_ISVTX:
-        what = "may be written by others, and has no sticky bit: they can replace your folder in it"
-        raise ClientError(what, place=place, remedy=f"set the bit: `{remedy}`")
+        problem = "may be written by others, and has no sticky bit: they can replace your folder in it"
+        raise ClientError(problem, place=place, remedy=f"set the bit: `{remedy}`")
 
 
 def _link(fresh: Path, path: Path) -> None:
@@ -295,8 +295,8 @@ def open_staging(site: Site, login: Login, where: str = "", ca: Path | None = No
     if parts.scheme == "hdfs":
         authority = parts.netloc or urlsplit(site.default_fs).netloc
         if not authority:
-            what, remedy = f"{where!r} names no NameNode, and fs.defaultFS is no HDFS", "write hdfs://HOST:PORT/PATH"
-            raise ClientError(what, place="--staging", remedy=remedy)
+            problem, remedy = f"{where!r} names no NameNode, and fs.defaultFS is no HDFS", "write hdfs://HOST:PORT/PATH"
+            raise ClientError(problem, place="--staging", remedy=remedy)
         return HdfsStaging(WebHdfs(site, login, authority, ca), parts.path.rstrip("/"))
     if where and parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
         return FolderStaging(path_of(where), login.user or getpass.getuser())

@@ -79,7 +79,7 @@ class Submitter:
         worker = await asyncio.to_thread(Stager, self._session)
         try:
             async with await asyncio.to_thread(self._session.rm) as rm:
-                return (await self._one(rm, worker, described))[0]
+                return (await self._submit(rm, worker, described))[0]
         finally:
             worker.close()
 
@@ -104,7 +104,7 @@ class Submitter:
                         worker = await asyncio.to_thread(Stager, self._session)
                     if rm is None:
                         rm = await asyncio.to_thread(self._session.rm)
-                    record, queue = await self._one(rm, worker, described)
+                    record, queue = await self._submit(rm, worker, described)
                     result = Result(described, record.application_id, queue, "", time.monotonic() - began_s)
                 except QuicksilverError as error:
                     result = Result(described, refusal=str(error), elapsed_s=time.monotonic() - began_s)
@@ -115,7 +115,7 @@ class Submitter:
             if worker is not None:
                 worker.close()
 
-    async def _one(self, rm: Rm, worker: Stager, described: Described) -> tuple[Record, str]:
+    async def _submit(self, rm: Rm, worker: Stager, described: Described) -> tuple[Record, str]:
         app, key = described.application, secrets.token_urlsafe(24)
         tags_of(app)  # what YARN would refuse costs no upload
         check_sources(app, described.folder)

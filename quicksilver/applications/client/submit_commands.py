@@ -51,12 +51,12 @@ def _described(command: Function) -> Function:
 @_described
 @click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="S", help="Wait no longer.")
 @on_cluster
-def run(session: Session, file: Path, timeout_s: float | None, **given: Any) -> None:
+def run(session: Session, file: Path, timeout_s: float | None, **params: Any) -> None:
     """Submit the application of FILE (or FILE/application.yaml), print what happens, wait for its end.
 
     Exit code 0: it succeeded, 1: it failed or was refused, 3: it was killed, 4: --timeout came first, and it goes on.
     """
-    described, options = _read([file], given)[0], _options(given)
+    described, options = _read([file], params)[0], _options(params)
     records = Records()
     end = asyncio.run(_run(session, described, options, records, timeout_s))
     leave(end)
@@ -99,13 +99,13 @@ async def watched(session: Session, application_id: str, records: Records, timeo
 @click.option("--count", type=click.IntRange(1, _LARGEST_COUNT), default=1, show_default=True, help="That often each.")
 @json_option
 @on_cluster
-def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool, **given: Any) -> None:
+def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool, **params: Any) -> None:
     """Submit the applications of each FILE and print the id of each one once the scheduler has accepted it.
 
     Of several, each has a line of its own as it comes; a refusal goes to stderr with its reason, and the exit code is 1
     then. With --json each line is an object.
     """
-    described = [each for each in _read(files, given) for _ in range(count)]
+    described = [each for each in _read(files, params) for _ in range(count)]
     results: list[Result] = []
 
     def on_result(result: Result) -> None:
@@ -113,7 +113,7 @@ def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool,
         _print(result, as_json, len(described) > 1)
 
     began_s = time.monotonic()
-    asyncio.run(Submitter(session, _options(given)).submit_all(described, on_result))
+    asyncio.run(Submitter(session, _options(params)).submit_all(described, on_result))
     refused = sum(not each.accepted for each in results)
     if len(described) > 1 and not as_json:
         took_s = time.monotonic() - began_s
@@ -143,16 +143,16 @@ def _print(result: Result, as_json: bool, several: bool) -> None:
         click.echo(f"quicksilver: error: {source}refused: {result.refusal}", err=True)
 
 
-def _read(files: Sequence[Path], given: Mapping[str, Any]) -> list[Described]:
+def _read(files: Sequence[Path], params: Mapping[str, Any]) -> list[Described]:
     """Return the applications of files, or of folders with application.yaml. Raises DescriptionError."""
-    values = command_line_values(given["values"])
-    changes = {name: given[name] for name in ("queue", "name", "priority") if given[name] is not None}
-    found = []
+    values = command_line_values(params["values"])
+    changes = {name: params[name] for name in ("queue", "name", "priority") if params[name] is not None}
+    applications = []
     for file in files:
         path = file / _FILE_NAME if file.is_dir() else file
         application = load(path).fill(values)
-        found.append(Described(_changed(application, changes), path.absolute().parent, str(file)))
-    return found
+        applications.append(Described(_changed(application, changes), path.absolute().parent, str(file)))
+    return applications
 
 
 def _changed(application: Application, changes: Mapping[str, Any]) -> Application:
@@ -164,9 +164,9 @@ def _changed(application: Application, changes: Mapping[str, Any]) -> Applicatio
         return Application.model_validate(application.model_dump(by_alias=True) | dict(changes))
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"{first['msg']}: {first['input']!r}"
-        raise ClientError(what, place=f"--{first['loc'][0]}", remedy="correct the option") from error
+        problem = f"{first['msg']}: {first['input']!r}"
+        raise ClientError(problem, place=f"--{first['loc'][0]}", remedy="correct the option") from error
 
 
-def _options(given: Mapping[str, Any]) -> Options:
-    return Options(**{name: given[name] for name in ("python", "view_acl", "modify_acl")})
+def _options(params: Mapping[str, Any]) -> Options:
+    return Options(**{name: params[name] for name in ("python", "view_acl", "modify_acl")})

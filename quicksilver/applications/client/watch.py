@@ -79,7 +79,7 @@ class Watch:
                 if not url:
                     await asyncio.sleep(_PAUSE_S)
                     continue
-                if await self._asked(url) and enough(self.last):
+                if await self._poll(url) and enough(self.last):
                     return None
         finally:
             if self._api is not None:
@@ -91,7 +91,7 @@ class Watch:
         except NotRunningError:
             return ""  # it has just ended
 
-    async def _asked(self, url: str) -> bool:
+    async def _poll(self, url: str) -> bool:
         """Print the events that the master at `url` has or waits for; return whether it answered."""
         if self._api is None or self._api.url != url:
             if self._api is not None:

@@ -78,8 +78,8 @@ class _TokenAnswer(BaseModel):
 class HdfsError(ClientError):
     """The NameNode refuses, or no NameNode answers; `exception` is the Java class that it named, "" without."""
 
-    def __init__(self, what: str, *, place: str, remedy: str = "", exception: str = "") -> None:
-        super().__init__(what, place=place, remedy=remedy)
+    def __init__(self, problem: str, *, place: str, remedy: str = "", exception: str = "") -> None:
+        super().__init__(problem, place=place, remedy=remedy)
         self.exception = exception
 
 
@@ -100,13 +100,13 @@ class WebHdfs:
     def status(self, path: str) -> FileStatus | None:
         """Return the status of a file or folder; None when there is none."""
         try:
-            found = _parsed(_StatusAnswer, self._call("GET", path, "GETFILESTATUS")).FileStatus
+            status = _parsed(_StatusAnswer, self._call("GET", path, "GETFILESTATUS")).FileStatus
         except HdfsError as error:
             if error.exception == "FileNotFoundException":
                 return None
             raise
-        mode = int(found.permission, 8) if set(found.permission) <= set("01234567") else 0o777
-        return FileStatus(found.length, found.modificationTime, found.type == "DIRECTORY", found.owner, mode)
+        mode = int(status.permission, 8) if set(status.permission) <= set("01234567") else 0o777
+        return FileStatus(status.length, status.modificationTime, status.type == "DIRECTORY", status.owner, mode)
 
     def read(self, path: str) -> bytes:
         """Return what is in a file; its size is known to be small."""
@@ -131,10 +131,10 @@ class WebHdfs:
             ) from error
         with opened as data:
             self._checked(self._sent("PUT", where, data=data), path)
-        found = self.status(path)
-        if found is None:
+        status = self.status(path)
+        if status is None:
             raise HdfsError("is gone as soon as it was written", place=f"{self.base}{path}", remedy="submit again")
-        return found
+        return status
 
     def rename(self, source: str, target: str) -> bool:
         """Rename a file; return False when the target is there already."""
@@ -194,13 +194,13 @@ class WebHdfs:
         place = f"{self.base}{path}"
         try:
             remote = answer.json()["RemoteException"]
-            what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
+            problem = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
         except (ValueError, KeyError, TypeError, RecursionError):
             remedy = TICKETS if answer.status_code == 401 else ""
-            what = f"WebHDFS answered {answer.status_code} {answer.reason}"
-            raise HdfsError(what, place=place, remedy=remedy) from None
+            problem = f"WebHDFS answered {answer.status_code} {answer.reason}"
+            raise HdfsError(problem, place=place, remedy=remedy) from None
         remedy = _NO_SPNEGO if remote["exception"] == "SecurityException" else ""
-        raise HdfsError(what, place=place, remedy=remedy, exception=str(remote["exception"]))
+        raise HdfsError(problem, place=place, remedy=remedy, exception=str(remote["exception"]))
 
 
 def _parsed(model: type[M], answer: requests.Response) -> M:
