@@ -58,21 +58,23 @@ def _unknown_services(
 ) -> Iterator[Mistake]:
     numbers, names = count(), frozenset(known)
     for number, service in services.items():
-        for place, other in enumerate(service.after):
-            if other not in names:
-                hint = f"; {close_to(other, known)}" if next(numbers) < MAX_HINTS else ""
+        for place, dependency in enumerate(service.after):
+            if dependency not in names:
+                hint = f"; {close_to(dependency, known)}" if next(numbers) < MAX_HINTS else ""
                 where = ("services", number, "after", place)
-                yield Mistake(where, f"there is no service '{other}'", f"name a service{hint}", depends_on=depends_on)
+                yield Mistake(
+                    where, f"there is no service '{dependency}'", f"name a service{hint}", depends_on=depends_on
+                )
 
 
 def _empty_waits(services: Mapping[int, Service]) -> Iterator[Mistake]:
     without = {service.name for service in services.values() if not service.core}
     for number, service in services.items():
-        for place, other in enumerate(service.after):
-            if other in without and other != service.name:
+        for place, dependency in enumerate(service.after):
+            if dependency in without and dependency != service.name:
                 where = ("services", number, "after", place)
                 remedy = "give it `core: 1`, or remove it here"
-                yield Mistake(where, f"'{other}' has no core instance that could be ready", remedy)
+                yield Mistake(where, f"'{dependency}' has no core instance that could be ready", remedy)
 
 
 def _circles(services: Mapping[int, Service]) -> Iterator[Mistake]:
@@ -82,13 +84,13 @@ def _circles(services: Mapping[int, Service]) -> Iterator[Mistake]:
     done: set[str] = set()
 
     def visit(name: str, above: list[str]) -> Iterator[Mistake]:
-        for place, other in enumerate(after[name]):
-            if other in above:
-                circle = [*above[above.index(other) :], other]
+        for place, dependency in enumerate(after[name]):
+            if dependency in above:
+                circle = [*above[above.index(dependency) :], dependency]
                 where = ("services", numbers[name], "after", place)
                 yield Mistake(where, f"is a circle of starts: {' after '.join(circle)}", "remove one of them")
-            elif other in after and other not in done:
-                yield from visit(other, [*above, other])
+            elif dependency in after and dependency not in done:
+                yield from visit(dependency, [*above, dependency])
         done.add(name)
 
     for name in after:
@@ -103,9 +105,9 @@ def service_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
         remedy = "give it `core` or `elastic` of at least 1"
         yield Mistake(place, "has no instances", remedy, depends_on=counts)
     if service.main and service.restart.policy == "always":
-        what = "is `always` for a main service, whose end is that of the application"
+        problem = "is `always` for a main service, whose end is that of the application"
         remedy = "write `on-failure` or `never`"
-        yield Mistake((*place, "restart", "policy"), what, remedy, depends_on=((*place, "main"),))
+        yield Mistake((*place, "restart", "policy"), problem, remedy, depends_on=((*place, "main"),))
     yield from environment_mistakes(service.environment, place)
     yield from _port_mistakes(service, place)
     yield from _ready_mistakes(service, place)
@@ -120,8 +122,8 @@ def environment_mistakes(environment: Mapping[str, str], place: Steps) -> Iterat
     """Yield the variables that the application master sets itself."""
     for name in environment:
         if name.startswith(RESERVED):
-            what = f"is set by the application master, as all of {RESERVED}*"
-            yield Mistake((*place, "environment", name), what, "choose another name", on_key=True)
+            problem = f"is set by the application master, as all of {RESERVED}*"
+            yield Mistake((*place, "environment", name), problem, "choose another name", on_key=True)
 
 
 def _port_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
@@ -138,10 +140,10 @@ def _port_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
 def _ready_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
     ready, known = service.ready, [port.name for port in service.ports]
     if ready.port and ready.port not in known:
-        what = f"'{ready.port}' is no port of service '{service.name}'"
+        problem = f"'{ready.port}' is no port of service '{service.name}'"
         remedy = f"name one of its ports; {close_to(ready.port, known)}"
         at = tuple((*place, "ports", number, "name") for number in range(len(known)))
-        yield Mistake((*place, "ready", "port"), what, remedy, depends_on=at)
+        yield Mistake((*place, "ready", "port"), problem, remedy, depends_on=at)
     try:
         re.compile(ready.log)
     except (re.error, OverflowError, RecursionError) as error:
@@ -161,8 +163,8 @@ def file_mistakes(files: Sequence[tuple[Steps, File]], folder: Path | None) -> I
             yield Mistake((*place, "source"), "is empty", "name a file")
             continue
         if (scheme := _URI.match(file.source)) and scheme[0].lower() not in _SCHEMES:
-            what = f"'{file.source[:200]}' is neither in HDFS nor a file that all nodes see"
-            yield Mistake((*place, "source"), what, "copy it to HDFS and name it as hdfs://.., or name a local file")
+            problem = f"'{file.source[:200]}' is neither in HDFS nor a file that all nodes see"
+            yield Mistake((*place, "source"), problem, "copy it to HDFS and name it as hdfs://.., or name a local file")
             continue
         if _FILE_NAME.fullmatch(name) is None or name in (".", ".."):
             at = (*place, "name") if file.name else (*place, "source")
@@ -203,7 +205,7 @@ def _all_doubled(items: Iterable[tuple[Steps, object]]) -> Iterator[Mistake]:
     for place, value in items:
         if value in first:
             earlier = Mistake(first[value], "", "").place
-            what = f"'{value}' is there twice, first as {earlier}"
-            yield Mistake(place, what, "rename or remove one", depends_on=(first[value],))
+            problem = f"'{value}' is there twice, first as {earlier}"
+            yield Mistake(place, problem, "rename or remove one", depends_on=(first[value],))
         else:
             first[value] = place

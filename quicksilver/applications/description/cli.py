@@ -25,7 +25,7 @@ from quicksilver.common.errors import QuicksilverError
 _DESCRIPTION = click.argument("file", type=click.Path(path_type=Path))
 set_option = click.option(
     "--set",
-    "given",
+    "assignments",
     multiple=True,
     metavar="NAME=VALUE",
     help="A value for a parameter of the description; repeatable.",
@@ -36,12 +36,12 @@ set_option = click.option(
 @_DESCRIPTION
 @set_option
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON.")
-def check(file: Path, given: Sequence[str], as_json_: bool) -> None:
+def check(file: Path, assignments: Sequence[str], as_json_: bool) -> None:
     """Check the description in FILE (YAML or JSON): one line for each mistake; exit code 1 when there is one.
 
     Parameters without a value are no mistake here; what depends on them is checked when it is submitted.
     """
-    values = command_line_values(given)
+    values = command_line_values(assignments)
     try:
         checked = load(file).check(values)
     except DescriptionError as unreadable:
@@ -65,9 +65,9 @@ def check(file: Path, given: Sequence[str], as_json_: bool) -> None:
 @_DESCRIPTION
 @set_option
 @click.option("--json", "as_json_", is_flag=True, help="Print JSON instead of YAML.")
-def render(file: Path, given: Sequence[str], as_json_: bool) -> None:
+def render(file: Path, assignments: Sequence[str], as_json_: bool) -> None:
     """Print the description in FILE with its parameters filled in, without what is as by default."""
-    data = escape(as_json(load(file).fill(command_line_values(given))))
+    data = escape(as_json(load(file).fill(command_line_values(assignments))))
     click.echo(json.dumps(data, indent=2) if as_json_ else as_yaml(data), nl=as_json_)
 
 

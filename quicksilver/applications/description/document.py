@@ -72,9 +72,12 @@ class Document:
         first: dict[tuple[Steps, bool], Mistake] = {}
         for mistake in mistakes:
             first.setdefault((mistake.path, mistake.on_key), mistake)
-        placed = sorted(first.values(), key=lambda one: (self.line(one), one.place, one.what))
+        placed = sorted(first.values(), key=lambda mistake: (self.line(mistake), mistake.place, mistake.problem))
         shown = placed if len(placed) <= MAX_LINES else placed[: MAX_LINES - 1]
-        lines = [f"{self.name}:{self.line(one)}: {one}" if self.text else f"{self.name}: {one}" for one in shown]
+        lines = [
+            f"{self.name}:{self.line(mistake)}: {mistake}" if self.text else f"{self.name}: {mistake}"
+            for mistake in shown
+        ]
         if len(placed) > len(shown):
             lines.append(f"{self.name}: {len(placed) - len(shown)} more mistakes; mend these first")
         return DescriptionError(lines, placed)
@@ -151,9 +154,9 @@ def _json(text: str, name: str) -> Document:
 
     def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal doubled
-        found = dict(items)
-        doubled = doubled or len(found) < len(items)
-        return found
+        mapping = dict(items)
+        doubled = doubled or len(mapping) < len(items)
+        return mapping
 
     data = json.loads(text, object_pairs_hook=pairs)
     if not doubled:
@@ -177,9 +180,9 @@ def _built_of_json(text: str) -> _Builder:
 def _json_error(error: ValueError, name: str) -> DescriptionError:
     if not isinstance(error, json.JSONDecodeError):
         return DescriptionError([f"{name}:1: syntax: is no JSON: {error}; mend it"])
-    what = f"{error.msg[:1].lower()}{error.msg[1:]}"
+    problem = f"{error.msg[:1].lower()}{error.msg[1:]}"
     remedy = "check commas, quotes and brackets there"
-    return DescriptionError([f"{name}:{error.lineno}: syntax: is no JSON: {what}; {remedy}"])
+    return DescriptionError([f"{name}:{error.lineno}: syntax: is no JSON: {problem}; {remedy}"])
 
 
 def _yaml(text: str, name: str) -> Document:
@@ -212,8 +215,8 @@ def _syntax(error: YAMLError, name: str, text: str) -> str:
     near = lines[line - 1] if line <= len(lines) else ""
     if "\t" in near[: len(near) - len(near.lstrip())]:
         return f"{name}:{line}: syntax: a tab indents this line; use spaces"
-    what = ", ".join(" ".join(part.split()) for part in (error.context, error.problem) if part)
-    return f"{name}:{line}: syntax: is no YAML: {what}; check indentation, colons and quotes there"
+    problem = ", ".join(" ".join(part.split()) for part in (error.context, error.problem) if part)
+    return f"{name}:{line}: syntax: is no YAML: {problem}; check indentation, colons and quotes there"
 
 
 def _text_mistakes(data: object) -> Iterator[Mistake]:
@@ -279,7 +282,7 @@ class _Builder:
             return node.value
 
     def _mapping(self, node: MappingNode, steps: Steps) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         merged: list[Node] = []
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
@@ -287,7 +290,7 @@ class _Builder:
                 self.mistakes.append(Mistake((*steps, "?"), "a key is no text", "write `key: value`"))
             elif str(key.tag or "").endswith(":merge"):
                 merged += value.value if isinstance(value, SequenceNode) else [value]
-            elif key.value in found:
+            elif key.value in mapping:
                 where = (*steps, key.value)
                 twice = f"is there twice, first in line {self.lines[where][0]}"
                 self.mistakes.append(Mistake(where, twice, "keep one", on_key=True))
@@ -295,20 +298,20 @@ class _Builder:
             else:
                 where = (*steps, key.value)
                 self.lines[where] = (_line(key), _line(value))
-                found[key.value] = self.build(value, where)
+                mapping[key.value] = self.build(value, where)
         for source in merged:
-            self._merge(source, steps, found)
-        return found
+            self._merge(source, steps, mapping)
+        return mapping
 
-    def _merge(self, source: Node, steps: Steps, found: dict[str, Any]) -> None:
+    def _merge(self, source: Node, steps: Steps, mapping: dict[str, Any]) -> None:
         """Add the keys of `<<: *source` that the mapping itself has not."""
         if not isinstance(source, MappingNode):
             self.mistakes.append(Mistake(steps, "has `<<` of something that is no mapping", "name a mapping's alias"))
             return
         self._bounds.add(0, len(steps))
-        own = {step: self.lines[(*steps, step)] for step in found}
+        own = {step: self.lines[(*steps, step)] for step in mapping}
         for key, value in self._mapping(source, steps).items():
-            found.setdefault(key, value)
+            mapping.setdefault(key, value)
         self.lines.update({(*steps, step): at for step, at in own.items()})
 
 

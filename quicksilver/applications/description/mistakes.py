@@ -24,7 +24,7 @@ class Mistake:
     """One mistake: its place, what is wrong, and a remedy that begins with a verb."""
 
     path: Steps
-    what: str
+    problem: str
     remedy: str
     on_key: bool = False
     """Whether the key itself is wrong, rather than its value."""
@@ -40,7 +40,7 @@ class Mistake:
         return steps.removeprefix(".") or "description"
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.what}; {self.remedy}"
+        return f"{self.place}: {self.problem}; {self.remedy}"
 
 
 class DescriptionError(QuicksilverError):

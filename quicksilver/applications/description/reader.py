@@ -50,9 +50,9 @@ class Template:
 
     def check(self, values: Mapping[str, Value] | None = None) -> CheckResult:
         """Return all mistakes; values that are not given yet are none, and what depends on them is not checked."""
-        given = dict(values or {})
-        stand_ins = frozenset(with_stand_ins(self.parameters, given)) - given.keys()
-        _, mistakes, filled = self._checked(with_stand_ins(self.parameters, given), stand_ins)
+        values = dict(values or {})
+        stand_ins = frozenset(with_stand_ins(self.parameters, values)) - values.keys()
+        _, mistakes, filled = self._checked(with_stand_ins(self.parameters, values), stand_ins)
         error = self.document.error(mistakes) if mistakes else None
         unused = [name for name in self.parameters if name not in filled.used]
         warnings = [
@@ -66,18 +66,18 @@ class Template:
     ) -> tuple[Application | None, list[Mistake], FilledData]:
         data = self.document.data
         if not isinstance(data, Mapping):
-            what, remedy = "must be a mapping", f"begin with `version: 1`; keys: {', '.join(keys_of(Application))}"
-            return None, [*self.document.mistakes, Mistake((), what, remedy)], FilledData()
+            problem, remedy = "must be a mapping", f"begin with `version: 1`; keys: {', '.join(keys_of(Application))}"
+            return None, [*self.document.mistakes, Mistake((), problem, remedy)], FilledData()
         if (wrong := version_mistake(data)) is not None:
             return None, [wrong], FilledData()
         data = upgrade(dict(data))
         parameters, mistakes = parameters_of(data)
-        chosen, more = chosen_values(data, parameters, values)
-        filled = substitute(data, chosen, stand_ins)
+        arguments, more = chosen_values(data, parameters, values)
+        filled = substitute(data, arguments, stand_ins)
         application, wrong_form = _form(filled)
         mistakes = [*self.document.mistakes, *_parameters_form(data), *mistakes, *more, *filled.mistakes, *wrong_form]
         mistakes += _meaning(filled.data, self.folder)
-        sure = [one for one in mistakes if filled.unsure.isdisjoint((one.path, *one.depends_on))]
+        sure = [mistake for mistake in mistakes if filled.unsure.isdisjoint((mistake.path, *mistake.depends_on))]
         return application, sure, filled
 
 
@@ -146,7 +146,11 @@ _LEAST = {"version": 1, "name": "a", "services": [{"name": "a", "command": "a", 
 def _form(filled: FilledData) -> tuple[Application | None, list[Mistake]]:
     """Return the application and the mistakes of its form; a whole value where text is wanted becomes text."""
     application, mistakes = validate(Application, filled.data)
-    texts = [one.path for one in mistakes if one.path in filled.whole and one.what.startswith("must be text, got")]
+    texts = [
+        mistake.path
+        for mistake in mistakes
+        if mistake.path in filled.whole and mistake.problem.startswith("must be text, got")
+    ]
     if texts:
         for path in texts:
             _put_text(filled.data, path)
@@ -168,19 +172,23 @@ def _meaning(data: Mapping[str, Any], folder: Path | None) -> list[Mistake]:
     for number, entry in enumerate(entries):
         if (service := valid(Service, entry)) is not None:
             services[number] = service
-    found = [*whole_mistakes(data, services)]
+    mistakes = [*whole_mistakes(data, services)]
     common = _files(data.get("files"))
-    found += file_mistakes(common, folder)
+    mistakes += file_mistakes(common, folder)
     for number, service in services.items():
-        if len(found) >= MAX_MISTAKES:
+        if len(mistakes) >= MAX_MISTAKES:
             break  # more are not shown, and would cost seconds
         place: Steps = ("services", number)
-        found += service_mistakes(service, place)
+        mistakes += service_mistakes(service, place)
         own = [((*place, "files", at), file) for at, file in enumerate(service.files)]
-        theirs = {(one.path, one.what) for one in found}
-        found += [one for one in file_mistakes([*common, *own], folder) if (one.path, one.what) not in theirs]
+        theirs = {(mistake.path, mistake.problem) for mistake in mistakes}
+        mistakes += [
+            mistake
+            for mistake in file_mistakes([*common, *own], folder)
+            if (mistake.path, mistake.problem) not in theirs
+        ]
     environment = data.get("environment")
-    return [*found, *environment_mistakes(environment if isinstance(environment, Mapping) else {}, ())]
+    return [*mistakes, *environment_mistakes(environment if isinstance(environment, Mapping) else {}, ())]
 
 
 def _files(entries: object) -> list[tuple[Steps, File]]:

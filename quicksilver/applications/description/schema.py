@@ -26,24 +26,24 @@ _WITHOUT: Final = frozenset(("Parameter", "AppClass"))
 
 def schema() -> dict[str, Any]:
     """Return the schema of a description."""
-    found = Application.model_json_schema(by_alias=True)
-    definitions: dict[str, Any] = found.pop("$defs")
-    found["properties"]["class"] = {"$ref": "#/$defs/AppClass", "default": "batch"}
-    _describe(Application, found)
+    root = Application.model_json_schema(by_alias=True)
+    definitions: dict[str, Any] = root.pop("$defs")
+    root["properties"]["class"] = {"$ref": "#/$defs/AppClass", "default": "batch"}
+    _describe(Application, root)
     for owner, part in _parts(definitions):
         _describe(owner, part)
     for name, part in definitions.items():
         if name not in _WITHOUT:
             _accept_references(part)
-    kept = {key: found["properties"][key] for key in ("version", "parameters")}
-    _accept_references(found)
-    found["properties"] |= kept
-    _plain([found, *definitions.values()])
+    literals = {key: root["properties"][key] for key in ("version", "parameters")}
+    _accept_references(root)
+    root["properties"] |= literals
+    _plain([root, *definitions.values()])
     references = {
         "Reference": _reference(rf"\$\{{parameters\.{_NAME}\}}", "Text with a parameter."),
         "WholeReference": _reference(rf"^\$\{{parameters\.{_NAME}\}}$", "A parameter, whose value stands here."),
     }
-    return {"$schema": DIALECT, **found, "title": "Application", "$defs": definitions | references}
+    return {"$schema": DIALECT, **root, "title": "Application", "$defs": definitions | references}
 
 
 def _parts(definitions: Mapping[str, Any]) -> Iterator[tuple[type[BaseModel], dict[str, Any]]]:

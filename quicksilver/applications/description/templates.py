@@ -49,13 +49,13 @@ def fill(application_data: Mapping[str, Any], values: Mapping[str, Value]) -> di
     """
     document = data_document(application_data, "description")
     parameters, mistakes = parameters_of(application_data)
-    chosen, more = chosen_values(application_data, parameters, values)
-    filled = substitute(application_data, chosen)
+    arguments, more = chosen_values(application_data, parameters, values)
+    filled = substitute(application_data, arguments)
     wrong = [*document.mistakes, *mistakes, *more, *filled.mistakes]
     if wrong:
         raise document.error(wrong)
-    found: dict[str, Any] = filled.data
-    return found
+    data: dict[str, Any] = filled.data
+    return data
 
 
 def escape(data: Any) -> Any:
@@ -72,13 +72,13 @@ def command_line_values(items: Sequence[str]) -> dict[str, Value]:
 
     Raises DescriptionError for one without a name or `=`.
     """
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for item in items:
         name, sign, value = item.partition("=")
         if not sign or not name.strip():
             raise DescriptionError([f"--set {item}: is no NAME=VALUE; write --set NAME=VALUE"])
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[Mistake]]:
@@ -101,19 +101,19 @@ def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[M
 
 def _parameter_mistakes(name: str, parameter: Parameter) -> list[Mistake]:
     place, noun = ("parameters", name), _KINDS[parameter.type]
-    found = [
+    mistakes = [
         Mistake((*place, "choices", number), f"must be {noun}, as `type` says", "change it, or `type`")
         for number, choice in enumerate(parameter.choices)
         if not _is_of(choice, parameter.type)
     ]
     default = parameter.default
     if isinstance(default, str) and "${parameters." in default:
-        found.append(Mistake((*place, "default"), "refers to a parameter", "write the value itself"))
+        mistakes.append(Mistake((*place, "default"), "refers to a parameter", "write the value itself"))
     elif default is not None and not _is_of(default, parameter.type):
-        found.append(Mistake((*place, "default"), f"must be {noun}, as `type` says", "change it, or `type`"))
+        mistakes.append(Mistake((*place, "default"), f"must be {noun}, as `type` says", "change it, or `type`"))
     elif default is not None and parameter.choices and default not in parameter.choices:
-        found.append(Mistake((*place, "default"), "is none of the choices", f"write {_listed(parameter.choices)}"))
-    return found
+        mistakes.append(Mistake((*place, "default"), "is none of the choices", f"write {_listed(parameter.choices)}"))
+    return mistakes
 
 
 def _is_of(value: object, kind: str) -> bool:
@@ -139,20 +139,20 @@ def chosen_values(
         Mistake(("parameters",), f"there is no parameter '{name}'", _unknown_remedy(name, known, number), on_key=True)
         for number, name in enumerate(unknown)
     ]
-    chosen: dict[str, Value] = {}
+    arguments: dict[str, Value] = {}
     for name, parameter in parameters.items():
-        given = values.get(name, parameter.default)
-        if given is None:
+        argument = values.get(name, parameter.default)
+        if argument is None:
             remedy = f"give it with `--set {name}=VALUE`, or add a default"
             mistakes.append(Mistake(("parameters", name), "has no value", remedy, on_key=True))
             continue
-        value, wrong = _typed(given, parameter)
+        value, wrong = _typed(argument, parameter)
         if wrong:
             remedy = f"give {_listed(parameter.choices) if parameter.choices else _KINDS[parameter.type]}"
             mistakes.append(Mistake(("parameters", name), wrong, remedy, on_key=True))
         else:
-            chosen[name] = value
-    return chosen, mistakes
+            arguments[name] = value
+    return arguments, mistakes
 
 
 def _unknown_remedy(name: str, known: Collection[str], number: int) -> str:
@@ -161,23 +161,23 @@ def _unknown_remedy(name: str, known: Collection[str], number: int) -> str:
     return f"remove it; {close_to(name, list(known))}" if number < MAX_HINTS else "remove it"
 
 
-def _typed(given: Value, parameter: Parameter) -> tuple[Value, str]:
+def _typed(argument: Value, parameter: Parameter) -> tuple[Value, str]:
     """Return a value with the parameter's type, and what is wrong with it or ""."""
-    value: Value = given
-    if isinstance(given, str) and parameter.type != "string":
+    value: Value = argument
+    if isinstance(argument, str) and parameter.type != "string":
         try:
-            value = json.loads(given)
+            value = json.loads(argument)
         except (ValueError, RecursionError):
-            value = given
-    if len(str(given)) > MAX_VALUE_CHARACTERS:
+            value = argument
+    if len(str(argument)) > MAX_VALUE_CHARACTERS:
         return value, f"has a value of more than {MAX_VALUE_CHARACTERS} characters"
-    if isinstance(given, str) and ("\0" in given or any("\ud800" <= c <= "\udfff" for c in given)):
+    if isinstance(argument, str) and ("\0" in argument or any("\ud800" <= c <= "\udfff" for c in argument)):
         return value, "has a value with a NUL or half of a character"
     finite = not isinstance(value, float) or abs(value) < float("inf")  # not a number is no number either
     if not _is_of(value, parameter.type) or not finite:
-        return given, f"must be {_KINDS[parameter.type]}, got '{str(given)[:60]}'"
+        return argument, f"must be {_KINDS[parameter.type]}, got '{str(argument)[:60]}'"
     if parameter.choices and value not in parameter.choices:
-        return value, f"'{str(given)[:60]}' is none of the choices"
+        return value, f"'{str(argument)[:60]}' is none of the choices"
     return value, ""
 
 
@@ -200,11 +200,11 @@ def with_stand_ins(parameters: Mapping[str, Parameter], values: Mapping[str, Val
 
 
 def substitute(
-    data: Mapping[str, Any], chosen: Mapping[str, Value], stand_ins: frozenset[str] = frozenset()
+    data: Mapping[str, Any], arguments: Mapping[str, Value], stand_ins: frozenset[str] = frozenset()
 ) -> FilledData:
     """Return data with the chosen values in place of references, without `parameters`; its places are as before."""
     described = data.get("parameters")
-    filler = _Filler(list(described) if isinstance(described, Mapping) else [], chosen, stand_ins)
+    filler = _Filler(list(described) if isinstance(described, Mapping) else [], arguments, stand_ins)
     filler.filled.data = {key: filler.visit(value, (key,)) for key, value in data.items() if key != "parameters"}
     return filler.filled
 
@@ -212,9 +212,9 @@ def substitute(
 class _Filler:
     """Walks through data and replaces references."""
 
-    def __init__(self, known: Sequence[str], chosen: Mapping[str, Value], stand_ins: frozenset[str]) -> None:
+    def __init__(self, known: Sequence[str], arguments: Mapping[str, Value], stand_ins: frozenset[str]) -> None:
         self.filled = FilledData()
-        self._known, self._chosen, self._stand_ins = known, chosen, stand_ins
+        self._known, self._arguments, self._stand_ins = known, arguments, stand_ins
         self._lower = frozenset(name.lower() for name in known)
         self._characters = self._sought = 0
 
@@ -235,28 +235,28 @@ class _Filler:
     def _string(self, text: str, steps: Steps) -> Any:
         self._check_others(text, steps)
         alone = _ALONE.fullmatch(text)
-        if alone is not None and alone[1] in self._chosen:
+        if alone is not None and alone[1] in self._arguments:
             self._note(alone[1], steps)
-            value = self._chosen[alone[1]]
+            value = self._arguments[alone[1]]
             self.filled.whole[steps] = value
             return value
-        result = _REFERENCE.sub(lambda found: self._replaced(found, steps), text)
+        result = _REFERENCE.sub(lambda match: self._replaced(match, steps), text)
         self._characters += len(result)
         if self._characters > MAX_CHARACTERS:
             self._characters = 0
-            what = f"makes more than {MAX_CHARACTERS} characters with its values"
-            self.filled.mistakes.append(Mistake(steps, what, "give shorter values"))
+            problem = f"makes more than {MAX_CHARACTERS} characters with its values"
+            self.filled.mistakes.append(Mistake(steps, problem, "give shorter values"))
         return result if self._characters else text
 
-    def _replaced(self, found: re.Match[str], steps: Steps) -> str:
-        dollar, name, end = found.groups()
+    def _replaced(self, match: re.Match[str], steps: Steps) -> str:
+        dollar, name, end = match.groups()
         if dollar:
-            return found[0][1:]
+            return match[0][1:]
         if not end:
-            self._wrong(steps, f"'{found[0][:60]}' has no }}", "write ${parameters.NAME}")
-        elif name in self._chosen:
+            self._wrong(steps, f"'{match[0][:60]}' has no }}", "write ${parameters.NAME}")
+        elif name in self._arguments:
             self._note(name, steps)
-            return as_text(self._chosen[name])
+            return as_text(self._arguments[name])
         elif name.lower() in self._lower:  # its name, description or value is wrong
             self._note(name, steps)
         else:
@@ -264,24 +264,24 @@ class _Filler:
             if close := self._close(name, self._known):
                 remedy = f"write ${{parameters.{close[0]}}}"
             self._wrong(steps, f"${{parameters.{name}}} is no parameter of this description", remedy)
-        return found[0]
+        return match[0]
 
     def _check_others(self, text: str, steps: Steps) -> None:
         """Find references that mean a parameter and are misspelt; `${a.b}` is nothing in a shell either."""
-        for found in _OTHER.finditer(text):
-            word = found[1].lower()
-            if found[1] != "parameters" and (word.startswith("param") or self._close(word, ["parameters"])):
-                self._wrong(steps, f"{found[0]} is no reference", f"write ${{parameters.{found[2]}}}")
+        for match in _OTHER.finditer(text):
+            word = match[1].lower()
+            if match[1] != "parameters" and (word.startswith("param") or self._close(word, ["parameters"])):
+                self._wrong(steps, f"{match[0]} is no reference", f"write ${{parameters.{match[2]}}}")
 
     def _note(self, name: str, steps: Steps) -> None:
         self.filled.used.add(name)
-        if name in self._stand_ins or name not in self._chosen:
+        if name in self._stand_ins or name not in self._arguments:
             self.filled.unsure.add(steps)
 
     def _close(self, name: str, known: Sequence[str]) -> list[str]:
         self._sought += 1
         return close_names(name, known) if self._sought <= MAX_HINTS else []
 
-    def _wrong(self, steps: Steps, what: str, remedy: str) -> None:
+    def _wrong(self, steps: Steps, problem: str, remedy: str) -> None:
         if len(self.filled.mistakes) < MAX_MISTAKES:
-            self.filled.mistakes.append(Mistake(steps, what, remedy))
+            self.filled.mistakes.append(Mistake(steps, problem, remedy))

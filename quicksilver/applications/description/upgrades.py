@@ -19,8 +19,8 @@ def version_mistake(data: Mapping[str, Any]) -> Mistake | None:
     if isinstance(version, bool) or not isinstance(version, int):
         return Mistake(place, f"must be a whole number, got {version!r}", f"write `version: {FORMAT_VERSION}`")
     if version > FORMAT_VERSION:
-        what = f"{version} is newer than this program, which reads versions up to {FORMAT_VERSION}"
-        return Mistake(place, what, "update quicksilver, or write the description in an older version")
+        problem = f"{version} is newer than this program, which reads versions up to {FORMAT_VERSION}"
+        return Mistake(place, problem, "update quicksilver, or write the description in an older version")
     if version < min((*UPGRADES, FORMAT_VERSION)):
         return Mistake(place, f"there is no version {version}", f"write `version: {FORMAT_VERSION}`")
     return None

@@ -56,11 +56,13 @@ def validate(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, 
         return _parsed(model, data), []
     except ValidationError as error:
         details = error.errors(include_url=False)
-        details = [one for one in details if one["type"] != "too_short" or not one["input"]]  # wrong entries are none
+        details = [
+            detail for detail in details if detail["type"] != "too_short" or not detail["input"]
+        ]  # wrong entries are none
         several = enumerate(details[:MAX_MISTAKES])
-        found = [_mistake(model, data, detail, path, number < MAX_HINTS) for number, detail in several]
-        meant = {(*one.path[:-1], one.key_meant) for one in found if one.key_meant}
-        return None, [one for one in found if one.path not in meant or one.what != MISSING]
+        mistakes = [_mistake(model, data, detail, path, number < MAX_HINTS) for number, detail in several]
+        meant = {(*mistake.path[:-1], mistake.key_meant) for mistake in mistakes if mistake.key_meant}
+        return None, [mistake for mistake in mistakes if mistake.path not in meant or mistake.problem != MISSING]
 
 
 def valid(model: type[M], data: object) -> M | None:
@@ -82,8 +84,8 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 
 def size_mb(text: object) -> int | None:
     """Return the MB of a memory size with a unit, such as `2g` or `512 MB`; None for anything else."""
-    found = _SIZE.fullmatch(text) if isinstance(text, str) else None
-    return None if found is None else max(1, round(float(found[1]) * _MB[found[2].lower()]))
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    return None if match is None else max(1, round(float(match[1]) * _MB[match[2].lower()]))
 
 
 def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: Steps, hint: bool) -> Mistake:
@@ -93,16 +95,16 @@ def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: S
     here, union = _existing(data, loc, kind)
     where = (*path, *here)
     if union:
-        what = f"must be text, a number, true or false, got {_got(detail['input'])}"
-        return Mistake(where, what, "write one of these")
+        problem = f"must be text, a number, true or false, got {_got(detail['input'])}"
+        return Mistake(where, problem, "write one of these")
     if kind == "extra_forbidden":
         return _unknown_key(model_at(model, loc[:-1]), where, detail["input"], hint)
     if kind == "missing":
         about = describe(model, loc, limits=False)
         remedy = f"add `{where[-1]}: {_EXAMPLES.get(where[-1], '...')}`"
         return Mistake(where, MISSING, f"{remedy}: {about}" if about else remedy)
-    what, remedy = _wrong_value(model, loc, detail, hint)
-    return Mistake(where, what, remedy, on_key="[key]" in detail["loc"])
+    problem, remedy = _wrong_value(model, loc, detail, hint)
+    return Mistake(where, problem, remedy, on_key="[key]" in detail["loc"])
 
 
 def _existing(data: object, loc: Steps, kind: str) -> tuple[Steps, bool]:
@@ -140,9 +142,9 @@ def _wrong_value(model: type[BaseModel], loc: Steps, detail: ErrorDetails, hint:
         close = close_names(str(detail["input"]), choices) if hint else []
         return f"must be {' or '.join(choices)}, got {got}", _choice(close, choices)
     if kind in _LENGTHS:
-        what, remedy = _LENGTHS[kind]
+        problem, remedy = _LENGTHS[kind]
         about = describe(model, loc, limits=False)
-        return what.format(limit=context.get("max_length")), remedy.format(about=about)
+        return problem.format(limit=context.get("max_length")), remedy.format(about=about)
     if kind == "string_pattern_mismatch" and loc[-1:] == ("queue",):
         return f"{got} is no name of a queue", "write it without spaces, line breaks and commas"
     if kind == "string_pattern_mismatch":

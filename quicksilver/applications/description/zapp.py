@@ -120,14 +120,16 @@ def convert_text(text: str, name: str) -> ImportedZapp:
     wrong = template_from_data(data, f"{name} as a description").check().error
     if wrong is not None:
         raise wrong
-    return ImportedZapp(data, tuple("".join(c if c.isprintable() else " " for c in one) for one in converter.warnings))
+    return ImportedZapp(
+        data, tuple("".join(c if c.isprintable() else " " for c in warning) for warning in converter.warnings)
+    )
 
 
 def _checked(document: Document) -> Zapp:
     data = document.data
     if isinstance(data, Mapping) and "zapps" in data:
-        what = "is a manifest of Zoe's shop, which lists ZApps"
-        raise document.error([Mistake(("zapps",), what, "name the file of a ZApp itself", on_key=True)])
+        problem = "is a manifest of Zoe's shop, which lists ZApps"
+        raise document.error([Mistake(("zapps",), problem, "name the file of a ZApp itself", on_key=True)])
     zapp, mistakes = validate(Zapp, data)
     mistakes = [*document.mistakes, *mistakes]
     if zapp is None or mistakes:
@@ -146,8 +148,8 @@ def _meaning(zapp: Zapp) -> Iterator[Mistake]:
         if not (service.image or service.docker_image):
             yield Mistake((*place, "image"), "is missing", "add `image`, or `docker_image` in versions 1 and 2")
         if (service.essential_count or 0) > service.total_count:
-            what = f"{service.essential_count} is more than total_count, {service.total_count}"
-            yield Mistake((*place, "essential_count"), what, "lower it")
+            problem = f"{service.essential_count} is more than total_count, {service.total_count}"
+            yield Mistake((*place, "essential_count"), problem, "lower it")
         for at, pair in enumerate(service.environment):
             if len(pair) != 2:
                 yield Mistake((*place, "environment", at), "is no [name, value]", "write two texts")
@@ -191,7 +193,7 @@ class _Converter:
         environment, exports = self._environment(service, names, after, place)
         restart = "never" if service.monitor or self.zapp.disable_autorestart else "on-failure"
         ports = self._ports(service, place)
-        made = {
+        entry = {
             "name": names.of(number),
             "core": essential,
             "elastic": service.total_count - essential,
@@ -208,7 +210,7 @@ class _Converter:
         if service.replicas != 1:
             self.warnings.append(f"{place}replicas: {service.replicas} is not carried over; total_count counts")
         self._not_carried(place, service)
-        return {key: value for key, value in made.items() if value or key == "core"}
+        return {key: value for key, value in entry.items() if value or key == "core"}
 
     def _command(self, number: int, names: ServiceNames) -> str:
         service = self.zapp.services[number]
@@ -229,8 +231,8 @@ class _Converter:
 
     def _text(self, text: str) -> str:
         """Return a text with parameters in place of Zoe's placeholders."""
-        text, found = placeholders(text)
-        for name, description in found.items():
+        text, parameters = placeholders(text)
+        for name, description in parameters.items():
             self.parameters[name] = {"description": description}
         return text
 
@@ -248,7 +250,7 @@ class _Converter:
             else:
                 plain[name] = self._text(value)
         lines, wrong = export_lines(hosts, names, after)
-        self.warnings += [f"{place}environment: {one}" for one in wrong]
+        self.warnings += [f"{place}environment: {problem}" for problem in wrong]
         return plain, lines
 
     def _resources(self, service: ZappService, place: str) -> dict[str, int]:
@@ -268,7 +270,7 @@ class _Converter:
         return {"memory_mb": memory_mb, "vcores": max(1, ceil(cores.min or 0))}
 
     def _ports(self, service: ZappService, place: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        ports: list[dict[str, Any]] = []
         names = ServiceNames([port.name for port in service.ports])
         for number, port in enumerate(service.ports):
             where = f"{place}ports[{number}]."
@@ -277,21 +279,21 @@ class _Converter:
             if service.total_count > 1:
                 self.warnings.append(f"{where}port_number: two instances on one node would want the same port")
             link = self._link(port, where)
-            found.append({"name": names.of(number), "number": port.port_number, **({"link": link} if link else {})})
+            ports.append({"name": names.of(number), "number": port.port_number, **({"link": link} if link else {})})
             self._not_carried(where, port)
-        return found
+        return ports
 
     def _link(self, port: ZappPort, place: str) -> str:
         """Return the link of a port: of `http://{ip_port}/path`, or of the older protocol and path."""
         if not port.url_template:
             return port.protocol + ("" if port.path in ("", "/") else port.path) if "http" in port.protocol else ""
-        found = re.fullmatch(r"(https?)://\{ip_port\}(\{proxy_path\})?(/[!-z|~]*)?", port.url_template)
-        if found is None:
+        match = re.fullmatch(r"(https?)://\{ip_port\}(\{proxy_path\})?(/[!-z|~]*)?", port.url_template)
+        if match is None:
             self.warnings.append(f"{place}url_template: {port.url_template!r} is not carried over; it is no http link")
             return ""
-        if found[2]:
+        if match[2]:
             self.warnings.append(f"{place}url_template: {{proxy_path}} is not carried over; there is no such proxy")
-        return found[1] + ("" if found[3] in (None, "/") else found[3])
+        return match[1] + ("" if match[3] in (None, "/") else match[3])
 
     def _constraints(self, service: ZappService, place: str) -> dict[str, str]:
         if len(service.labels) > 1:
@@ -304,31 +306,31 @@ class _Converter:
         counts = [1 if each.essential_count is None else each.essential_count for each in services]
         waits = [
             {
-                other
-                for other, candidate in enumerate(services)
-                if candidate.startup_order < service.startup_order and counts[other]
+                peer
+                for peer, candidate in enumerate(services)
+                if candidate.startup_order < service.startup_order and counts[peer]
             }
             for service in services
         ]
         for number, service in enumerate(services):
             for _, value in service.environment:
                 for name in re.findall(r"\{dns_name#([^}]*)\}", value):
-                    other = names.counted(name)[0]
-                    if other is None or other == number or not counts[other]:
+                    peer = names.counted(name)[0]
+                    if peer is None or peer == number or not counts[peer]:
                         continue
-                    if not _reaches(waits, other, number):
-                        waits[number].add(other)
-        return [[names.of(other) for other in sorted(each)] for each in waits]
+                    if not _reaches(waits, peer, number):
+                        waits[number].add(peer)
+        return [[names.of(peer) for peer in sorted(each)] for each in waits]
 
 
 def _reaches(waits: Sequence[set[int]], start: int, goal: int) -> bool:
     """Return whether `start` waits for `goal`, directly or through others."""
-    seen, left = set[int](), [start]
-    while left:
-        at = left.pop()
+    seen, stack = set[int](), [start]
+    while stack:
+        at = stack.pop()
         if at == goal:
             return True
         if at not in seen:
             seen.add(at)
-            left += waits[at]
+            stack += waits[at]
     return False

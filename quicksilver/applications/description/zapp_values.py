@@ -21,10 +21,10 @@ _LIMIT: Final = 40
 class ServiceNames:
     """Names that are unique and have the form of ours: small letters, digits and `-`."""
 
-    def __init__(self, given: Sequence[str]) -> None:
-        self._given = list(given)
+    def __init__(self, zoe_names: Sequence[str]) -> None:
+        self._zoe_names = list(zoe_names)
         self._names: list[str] = []
-        for name in given:
+        for name in zoe_names:
             clean, number = self.clean(name), 2
             while clean in self._names:
                 clean = f"{self.clean(name)[: _LIMIT - 4]}-{number}"
@@ -43,7 +43,7 @@ class ServiceNames:
 
     def counted(self, name: str) -> tuple[int | None, int]:
         """Return the place of the service that Zoe calls NAME with a counter, and the counter; None when unknown."""
-        for number, each in sorted(enumerate(self._given), key=lambda one: -len(one[1])):
+        for number, each in sorted(enumerate(self._zoe_names), key=lambda pair: -len(pair[1])):
             counter = name.removeprefix(each)
             if name.startswith(each) and counter.isdecimal():
                 return number, int(counter)
@@ -52,8 +52,8 @@ class ServiceNames:
 
 def placeholders(text: str) -> tuple[str, dict[str, str]]:
     """Return a text with `${parameters.NAME}` in place of Zoe's placeholders, and these parameters' descriptions."""
-    found = {_PARAMETERS[name][0]: _PARAMETERS[name][1] for name in _PLACEHOLDER.findall(text)}
-    return _PLACEHOLDER.sub(lambda one: f"${{parameters.{_PARAMETERS[one[1]][0]}}}", text), found
+    parameters = {_PARAMETERS[name][0]: _PARAMETERS[name][1] for name in _PLACEHOLDER.findall(text)}
+    return _PLACEHOLDER.sub(lambda match: f"${{parameters.{_PARAMETERS[match[1]][0]}}}", text), parameters
 
 
 def export_lines(values: Mapping[str, str], names: ServiceNames, after: Sequence[str]) -> tuple[str, list[str]]:
@@ -75,15 +75,15 @@ def _quoted(value: str, names: ServiceNames, after: Sequence[str]) -> tuple[str,
     """Return a value for double quotes in a shell, and the name in it whose host is not known there or ""."""
     parts: list[str] = []
     at = 0
-    for found in _HOST.finditer(value):
-        parts.append(_plain(value[at : found.start()]))
-        at = found.end()
-        if found[1] == "self":
+    for match in _HOST.finditer(value):
+        parts.append(_plain(value[at : match.start()]))
+        at = match.end()
+        if match[1] == "self":
             parts.append("$QUICKSILVER_HOST")
             continue
-        number, counter = names.counted(found[1])
+        number, counter = names.counted(match[1])
         if number is None or names.of(number) not in after:
-            return "", found[1]
+            return "", match[1]
         variable = names.of(number).upper().replace("-", "_")
         parts.append(
             "$(echo $" + f"{variable}_HOSTS | cut -d, -f{counter + 1})" if counter else f"${{{variable}_HOST}}"

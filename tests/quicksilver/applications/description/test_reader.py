@@ -90,7 +90,7 @@ def test_an_older_version_is_upgraded_step_by_step() -> None:
     assert upgrade({"version": 3, "name": "x"}, upgrades) == {"version": 3, "name": "x"}
     assert version_mistake({"version": 1}) is None and version_mistake({}) is None
     wrong = version_mistake({"version": 2})
-    assert wrong is not None and "newer than this program" in wrong.what
+    assert wrong is not None and "newer than this program" in wrong.problem
 
 
 def test_a_check_needs_no_values_and_says_which_a_submission_has_to_give(tmp_path: Path) -> None:
