@@ -62,8 +62,8 @@ class Api:
                 return self._scale(request, name)
             case ("POST", ["v1", "stop"]):
                 return self._stop(request)
-            case ("PUT", ["v1", "instances", container_id, what]):
-                return self._launcher(request, container_id, what)
+            case ("PUT", ["v1", "instances", container_id, topic]):
+                return self._launcher(request, container_id, topic)
         raise HttpError(404, "not_found", f"There is no {request.method} {request.path}.")
 
     async def _events(self, request: Request) -> Answer:
@@ -74,8 +74,8 @@ class Api:
         if self._app.log.last <= seq:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), POLL_S)
-        found = self._app.log.after(seq)
-        return Answer.of({"events": found, "next": found[-1]["seq"] if found else seq})
+        events = self._app.log.after(seq)
+        return Answer.of({"events": events, "next": events[-1]["seq"] if events else seq})
 
     def _scale(self, request: Request, name: str) -> Answer:
         self._check(request)
@@ -101,33 +101,33 @@ class Api:
         self._tell(StopAll(status, reason[:1000], time.time()))
         return Answer.of({"state": self._app.state, "final": self._app.final})
 
-    def _launcher(self, request: Request, container_id: str, what: str) -> Answer:
+    def _launcher(self, request: Request, container_id: str, topic: str) -> Answer:
         """Handle what the launcher of an instance reports."""
         key = instance_key(self._key, container_id)
         if not signed(key, request.path, request.body, request.headers.get(SIGNATURE.lower(), "")):
             raise HttpError(401, "bad_signature", "The signature is not that of the container's launcher.")
         if self._app.instance(container_id) is None:
             raise HttpError(404, "no_instance", f"{container_id} runs no instance that this master knows.")
-        self._tell(_event(container_id, what, _body(request), time.time()))
-        return Answer.of({"peers": peers(self._app.services)} if what == "ports" else {})
+        self._tell(_event(container_id, topic, _body(request), time.time()))
+        return Answer.of({"peers": peers(self._app.services)} if topic == "ports" else {})
 
     def _check(self, request: Request) -> None:
         if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):
             raise HttpError(401, "bad_key", "The header X-Quicksilver-Key is not the key of this application.")
 
 
-def _event(container_id: str, what: str, body: dict[str, Any], now_s: float) -> Event:
+def _event(container_id: str, topic: str, body: dict[str, Any], now_s: float) -> Event:
     try:
-        if what == "ports":
+        if topic == "ports":
             ports = {str(name): int(number) for name, number in body["ports"].items()}
             return LauncherUp(container_id, ports, int(body["listens_on"]), now_s)
-        if what == "state":
+        if topic == "state":
             return CommandRuns(container_id, now_s) if body["phase"] == "running" else CheckPassed(container_id, now_s)
-        if what == "end":
+        if topic == "end":
             return LastLines(container_id, str(body["lines"]), now_s)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise HttpError(400, "bad_request", f"{what}: {type(error).__name__}: {error}") from error
-    raise HttpError(404, "not_found", f"A launcher reports ports, state or end, not {what}.")
+        raise HttpError(400, "bad_request", f"{topic}: {type(error).__name__}: {error}") from error
+    raise HttpError(404, "not_found", f"A launcher reports ports, state or end, not {topic}.")
 
 
 def _body(request: Request) -> dict[str, Any]:

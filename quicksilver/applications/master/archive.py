@@ -66,12 +66,12 @@ def _entries() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", _ENTRY.encode()
     yield "google/__init__.py", b""
     yield from _protobuf()
-    ours = Path(quicksilver.__file__).parent
+    package = Path(quicksilver.__file__).parent
     for name in _OURS:
-        yield f"quicksilver/{name}", (ours / name).read_bytes()
-    for module in sorted((ours / "applications" / "master").rglob("*.py")):
+        yield f"quicksilver/{name}", (package / name).read_bytes()
+    for module in sorted((package / "applications" / "master").rglob("*.py")):
         if module.name != Path(__file__).name:
-            yield f"quicksilver/{module.relative_to(ours).as_posix()}", module.read_bytes()
+            yield f"quicksilver/{module.relative_to(package).as_posix()}", module.read_bytes()
     wire = Path(hadoop_rpc.__file__).parent
     for module in sorted(wire.rglob("*.py")):
         yield f"hadoop_rpc/{module.relative_to(wire).as_posix()}", module.read_bytes()

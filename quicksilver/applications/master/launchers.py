@@ -35,8 +35,8 @@ class Launchers:
             while time.monotonic() < until:
                 began = time.monotonic()
                 ports = candidate_ports(container_id)
-                asked = (self._put(container_id, host, port, "/v1/master", body) for port in ports)
-                for state in await asyncio.gather(*asked):
+                calls = (self._put(container_id, host, port, "/v1/master", body) for port in ports)
+                for state in await asyncio.gather(*calls):
                     if state is not None and state.get("container_id") == container_id:
                         return state
                 await asyncio.sleep(max(0.0, began + CONNECT_S - time.monotonic()))

@@ -83,9 +83,9 @@ class Shell:
         answer = await self._session.register(host, url)
         for token in answer.nm_tokens_from_previous_attempts:
             self._nodes.learn(token)
-        kept = [grant_of(each) for each in answer.containers_from_previous_attempts]
+        grants = [grant_of(each) for each in answer.containers_from_previous_attempts]
         self._containers |= {container_id_text(each.id): each for each in answer.containers_from_previous_attempts}
-        self.tell(Registered(time.time(), tuple(kept)))
+        self.tell(Registered(time.time(), tuple(grants)))
         self._check_sizes(answer.maximumCapability)
         notes = asyncio.create_task(self._leave_notes())
         try:
@@ -102,12 +102,12 @@ class Shell:
     def _check_sizes(self, largest: y.ResourceProto) -> None:
         """End the application when an instance needs more than any container has."""
         for service in self.machine.app.services.values():
-            for name, wanted, limit in (
+            for name, demand, limit in (
                 ("memory_mb", service.spec.memory_mb, largest.memory),
                 ("vcores", service.spec.vcores, largest.virtual_cores),
             ):
-                if 0 < limit < wanted:
-                    text = f"service {service.spec.name}: {name} {wanted} is more than {limit}, the most of a container"
+                if 0 < limit < demand:
+                    text = f"service {service.spec.name}: {name} {demand} is more than {limit}, the most of a container"
                     self.tell(StopAll("failed", f"{text} in this queue; ask for less.", time.time()))
                     self._asks.clear()
                     return
@@ -169,7 +169,7 @@ class Shell:
     def _busy(self) -> bool:
         if not self.machine.app.running or self._asks or self._releases:
             return True
-        return any(each.asked for each in self.machine.app.services.values())
+        return any(each.pending for each in self.machine.app.services.values())
 
     def _progress(self) -> float:
         instances = [each for service in self.machine.app.services.values() for each in service.instances.values()]
@@ -225,8 +225,8 @@ class Shell:
         """Connect again and again: often at first, because most commands listen soon."""
         pause_s = FIRST_PROBE_S
         while True:
-            found = self.machine.app.instance(command.id)
-            if found is None or found[1].phase is not Phase.RUNNING:
+            pair = self.machine.app.instance(command.id)
+            if pair is None or pair[1].phase is not Phase.RUNNING:
                 return
             try:
                 async with asyncio.timeout(PROBE_S):
@@ -259,7 +259,7 @@ class Shell:
 
     async def _leave_notes(self) -> None:
         """Give the newest notes to a few launchers whenever something happened."""
-        left: dict[str, int] = {}
+        seqs: dict[str, int] = {}
         first = int(time.time() * 1000)  # higher than all numbers of the attempt before
         while True:
             await asyncio.sleep(NOTES_S)
@@ -267,14 +267,14 @@ class Shell:
             if not app.running or self.machine.adoption.pending:
                 continue
             last = app.log.last
-            behind = [each for each in self._replicas() if left.get(each[0]) != last]
+            behind = [each for each in self._replicas() if seqs.get(each[0]) != last]
             if behind:
                 notes = adoption.notes(app.services, first + last)
                 for container_id, host, port in behind:
                     if await self._launchers.leave(container_id, host, port, notes):
-                        left[container_id] = last
-            for gone in left.keys() - app.containers.keys():
-                del left[gone]
+                        seqs[container_id] = last
+            for gone in seqs.keys() - app.containers.keys():
+                del seqs[gone]
 
     def _replicas(self) -> list[tuple[str, str, int]]:
         """Return the launchers that have the notes: those of a few instances, core ones first."""
@@ -284,7 +284,7 @@ class Shell:
             for each in service.instances.values()
             if each.grant is not None and each.listens_on and not each.leaving and each.phase is not Phase.WAITING
         ]
-        able.sort(key=lambda one: one[:3])
+        able.sort(key=lambda candidate: candidate[:3])
         return [(grant.id, grant.host, port) for _, _, _, grant, port in able[:REPLICAS]]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -40,42 +40,42 @@ def service(state: ServiceState, user: str) -> dict[str, Any]:
     }
 
 
-def instance(state: ServiceState, one: Instance, user: str) -> dict[str, Any]:
+def instance(state: ServiceState, member: Instance, user: str) -> dict[str, Any]:
     """Return one instance as JSON data."""
-    grant = one.grant
-    active = one.phase in ACTIVE
+    grant = member.grant
+    active = member.phase in ACTIVE
     return {
-        "index": one.index,
+        "index": member.index,
         "container_id": grant.id if grant is not None else "",
         "node": grant.host if grant is not None else "",
-        "kind": one.kind,
-        "state": one.phase.value,
-        "exit_status": one.exit_status,
-        "restarts": one.restarts,
-        "ports": dict(one.ports),
-        "links": _links(state, one, grant.host) if grant is not None and active else {},
+        "kind": member.kind,
+        "state": member.phase.value,
+        "exit_status": member.exit_status,
+        "restarts": member.restarts,
+        "ports": dict(member.ports),
+        "links": _links(state, member, grant.host) if grant is not None and active else {},
         "log_url": f"http://{grant.web}/node/containerlogs/{grant.id}/{user}" if grant and grant.web and active else "",
-        "since_s": one.since_s,
-        "diagnostics": one.failing or one.diagnostics,
+        "since_s": member.since_s,
+        "diagnostics": member.failing or member.diagnostics,
     }
 
 
-def _links(state: ServiceState, one: Instance, host: str) -> dict[str, str]:
+def _links(state: ServiceState, member: Instance, host: str) -> dict[str, str]:
     links: dict[str, str] = {}
     for port in state.spec.ports:
-        if port.link and port.name in one.ports:
+        if port.link and port.name in member.ports:
             scheme, _, path = port.link.partition("/")
-            links[port.name] = f"{scheme}://{host}:{one.ports[port.name]}/{path}"
+            links[port.name] = f"{scheme}://{host}:{member.ports[port.name]}/{path}"
     return links
 
 
 def page(data: Mapping[str, Any]) -> str:
     """Return a small page for people."""
     rows = "".join(
-        f"<tr><td>{html.escape(each['name'])}<td>{one['index']}<td>{one['kind']}<td>{one['state']}"
-        f"<td>{html.escape(one['node'])}<td>{_anchors(one)}"
+        f"<tr><td>{html.escape(each['name'])}<td>{member['index']}<td>{member['kind']}<td>{member['state']}"
+        f"<td>{html.escape(member['node'])}<td>{_anchors(member)}"
         for each in data["services"]
-        for one in each["instances"]
+        for member in each["instances"]
     )
     events = "".join(
         f"<li>{html.escape(each['service'])} {'' if each['index'] is None else each['index']} "
@@ -91,6 +91,6 @@ def page(data: Mapping[str, Any]) -> str:
     )
 
 
-def _anchors(one: Mapping[str, Any]) -> str:
-    links = {**one["links"], **({"logs": one["log_url"]} if one["log_url"] else {})}
+def _anchors(member: Mapping[str, Any]) -> str:
+    links = {**member["links"], **({"logs": member["log_url"]} if member["log_url"] else {})}
     return " ".join(f'<a href="{html.escape(url)}">{html.escape(name)}</a>' for name, url in links.items())

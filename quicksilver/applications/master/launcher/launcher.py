@@ -68,12 +68,12 @@ class Instance:
         }
 
 
-def choose_ports(wanted: list[dict[str, Any]]) -> dict[str, int]:
+def choose_ports(specs: list[dict[str, Any]]) -> dict[str, int]:
     """Return a number for each port: the one that is wanted, or a free one."""
     ports: dict[str, int] = {}
     sockets: list[socket.socket] = []
     try:
-        for port in wanted:
+        for port in specs:
             number = port["number"]
             if not number:
                 sockets.append(socket.socket())

@@ -63,9 +63,9 @@ class Reporter:
             self._pause()
         return None
 
-    def send(self, what: str, body: dict[str, Any]) -> None:
+    def send(self, topic: str, body: dict[str, Any]) -> None:
         """Send a message in the background."""
-        self._messages.put((what, body))
+        self._messages.put((topic, body))
 
     def last(self, body: dict[str, Any]) -> None:
         """Send how the command ended, once; the ResourceManager reports the end in any case."""
@@ -73,18 +73,18 @@ class Reporter:
 
     def _run(self) -> None:
         while True:
-            what, body = self._messages.get()
-            while self._put(what, body, TIMEOUT_S) is None:
+            topic, body = self._messages.get()
+            while self._put(topic, body, TIMEOUT_S) is None:
                 self._pause()
 
     def _pause(self) -> None:
         self._turned.wait(RETRY_S)
         self._turned.clear()
 
-    def _put(self, what: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+    def _put(self, topic: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
         """Return the answer; None when there is none, or when the master does not know the container yet."""
         url = urlsplit(self._master)
-        path, data = f"{self._path}/{what}", json.dumps(body).encode()
+        path, data = f"{self._path}/{topic}", json.dumps(body).encode()
         connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout_s)
         try:
             connection.request("PUT", path, data, {SIGNATURE: sign(self._key, path, data)})
@@ -169,11 +169,11 @@ def _handler(known: Known, key: str, turn_to: Callable[[str], None]) -> type[Bas
             if not signed(key, self.path, body, self.headers.get(SIGNATURE, "")):
                 self.send_error(401)
                 return
-            said = json.loads(body)
+            message = json.loads(body)
             if self.path == "/v1/master":
-                turn_to(said["url"])
+                turn_to(message["url"])
             elif self.path == "/v1/notes":
-                known.notes = said
+                known.notes = message
             else:
                 self.send_error(404)
                 return

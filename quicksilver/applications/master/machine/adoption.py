@@ -31,7 +31,7 @@ class Adoption:
     def __init__(self) -> None:
         """Begin without kept containers."""
         self._expected: dict[str, Grant] = {}
-        self._found: dict[str, tuple[Grant, LauncherFound]] = {}
+        self._answers: dict[str, tuple[Grant, LauncherFound]] = {}
         self._missing: list[str] = []
         self._ends: dict[str, Completed] = {}
         self._notes: Mapping[str, Any] = {}
@@ -56,7 +56,7 @@ class Adoption:
         if grant is None:
             return False
         if isinstance(event, LauncherFound):
-            self._found[event.id] = (grant, event)
+            self._answers[event.id] = (grant, event)
             if event.notes.get("seq", 0) > self._notes.get("seq", 0):
                 self._notes = event.notes
         else:
@@ -67,7 +67,7 @@ class Adoption:
         """Fill the services with the adopted instances and what the notes say; return what is left to do."""
         result = Result(strangers=list(self._missing))
         ran = self._recall(services)
-        for grant, event in self._found.values():
+        for grant, event in self._answers.values():
             instance = _place(services, event)
             if instance is None or event.id in self._ends:
                 result.strangers.append(grant.id)
@@ -84,7 +84,7 @@ class Adoption:
             if end is not None and free is not None and free.lacks:
                 free.phase = Phase.RUNNING
                 result.ended.append((end, name, index))
-        self._found, self._ends, self._missing = {}, {}, []
+        self._answers, self._ends, self._missing = {}, {}, []
         return result
 
     def _recall(self, services: Mapping[str, ServiceState]) -> dict[str, tuple[str, int]]:
@@ -93,15 +93,15 @@ class Adoption:
         Containers that are reported late come too late for it: this attempt has begun instances of its own.
         """
         ran: dict[str, tuple[str, int]] = {}
-        if any(one.grant is not None for each in services.values() for one in each.instances.values()):
+        if any(instance.grant is not None for each in services.values() for instance in each.instances.values()):
             return ran
-        for name, said in self._notes.get("services", {}).items():
+        for name, note in self._notes.get("services", {}).items():
             service = services.get(name)
             if service is None:
                 continue
-            service.elastic = said["elastic"]
+            service.elastic = note["elastic"]
             service.instances = {}
-            for index, kind, phase, exit_status, restarts, container_id in said["instances"]:
+            for index, kind, phase, exit_status, restarts, container_id in note["instances"]:
                 instance = Instance(index, kind, restarts=restarts, exit_status=exit_status)
                 if phase in (Phase.ENDED, Phase.LOST):
                     instance.phase = Phase(phase)

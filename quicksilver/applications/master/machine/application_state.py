@@ -22,7 +22,7 @@ class ApplicationState:
         self.services = {spec.name: ServiceState.of(spec) for spec in application.services}
         self.containers: dict[str, tuple[str, int]] = {}
         """Service and index by container, of instances that have one."""
-        self.held: set[str] = set()
+        self.idle_grants: set[str] = set()
         """Containers that were granted and are not started."""
         self.log = EventLog()
 
@@ -46,13 +46,13 @@ class ApplicationState:
 
     def of_priority(self, priority: int) -> ServiceState | None:
         """Return the service of a YARN request priority, or None."""
-        return next((one for one in self.services.values() if one.spec.priority == priority), None)
+        return next((service for service in self.services.values() if service.spec.priority == priority), None)
 
     def forget_container(self, instance: Instance, now_s: float) -> None:
         """Have an instance wait for another container."""
         if instance.grant is not None:
             self.containers.pop(instance.grant.id, None)
-            self.held.discard(instance.grant.id)
+            self.idle_grants.discard(instance.grant.id)
         instance.clear(now_s)
 
     def replace(self, service: ServiceState, instance: Instance, now_s: float) -> None:

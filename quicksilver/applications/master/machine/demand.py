@@ -30,7 +30,7 @@ class Demand:
     def _take(self, grant: Grant, now_s: float) -> list[Command]:
         service = self._app.of_priority(grant.priority)
         if service is not None:
-            service.asked = max(0, service.asked - 1)
+            service.pending = max(0, service.pending - 1)
         if grant.id in self._app.containers:
             return []
         waiting = service.lacking(now_s) if service is not None and self._app.running else []
@@ -39,14 +39,14 @@ class Demand:
         instance = waiting[0]
         instance.grant, instance.since_s = grant, now_s
         self._app.containers[grant.id] = (service.spec.name, instance.index)
-        self._app.held.add(grant.id)
+        self._app.idle_grants.add(grant.id)
         return []
 
     def forgotten(self, now_s: float) -> list[Command]:
         """Ask for all again. What was granted and not started goes back: a ResourceManager that restarted voids it."""
         commands: list[Command] = []
         for service in self._app.services.values():
-            service.asked = 0
+            service.pending = 0
             for instance in service.instances.values():
                 if instance.phase is Phase.WAITING and instance.grant is not None:
                     commands.append(Release(instance.grant.id))
@@ -80,10 +80,10 @@ class Demand:
         commands: list[Command] = []
         for service in self._app.services.values():
             lacking = service.lacking(now_s) if self._app.running else []
-            wanted = sum(1 for each in lacking if each.kind == CORE or not core_only)
-            if wanted != service.asked:
-                service.asked = wanted
-                commands.append(Ask(service.spec.name, wanted))
+            count = sum(1 for each in lacking if each.kind == CORE or not core_only)
+            if count != service.pending:
+                service.pending = count
+                commands.append(Ask(service.spec.name, count))
         return commands
 
     def reclaim(self, now_s: float) -> list[Command]:
@@ -124,7 +124,7 @@ class Demand:
         ]
         if not able:
             return []
-        _, service, newest, grant = max(able, key=lambda one: one[0])
+        _, service, newest, grant = max(able, key=lambda candidate: candidate[0])
         self._reclaimed_s = now_s
         self._app.say(now_s, "is stopped, because a core instance lacks room", service, newest)
         return [Stop(grant.id)]

@@ -31,18 +31,18 @@ class Ends:
     def container_ended(self, event: Completed) -> list[Command]:
         """Handle the end of a container; one that runs no instance is nobody's."""
         lines = self._lines.pop(event.id, "")
-        found = self._app.instance(event.id)
-        if found is None:
+        pair = self._app.instance(event.id)
+        if pair is None:
             return []
-        service, instance = found
+        service, instance = pair
         del self._app.containers[event.id]
-        self._app.held.discard(event.id)
-        held, failing = instance.phase is Phase.WAITING, instance.failing
+        self._app.idle_grants.discard(event.id)
+        waiting, failing = instance.phase is Phase.WAITING, instance.failing
         instance.grant = None
         if instance.leaving or not self._app.running:
             self._depart(service, instance, event)
             return []
-        if held or (event.exit_status in SYSTEM and not failing):
+        if waiting or (event.exit_status in SYSTEM and not failing):
             self._app.say(event.now_s, f"{meaning(event.exit_status)}; another is asked for", service, instance)
             self._app.replace(service, instance, event.now_s)
             return []
@@ -78,10 +78,10 @@ class Ends:
             return []
         service.failed = True
         self._app.say(now_s, f"{reason}; the service failed", service, instance)
-        what = f"service {service.spec.name}, instance {instance.index}"
+        name = f"service {service.spec.name}, instance {instance.index}"
         status = "not started" if instance.exit_status is None else f"exit status {instance.exit_status}"
         return self.end(
-            "failed", f"{what} failed ({status}, {instance.restarts} restarts): {instance.diagnostics}", now_s
+            "failed", f"{name} failed ({status}, {instance.restarts} restarts): {instance.diagnostics}", now_s
         )
 
     def _restart(self, service: ServiceState, instance: Instance, reason: str, succeeded: bool, now_s: float) -> None:
@@ -116,7 +116,7 @@ class Ends:
         """End the application when its main services, or without any all services, have ended."""
         states = list(self._app.services.values())
         deciding = [each for each in states if each.spec.main] or states
-        ended = any(one.phase is Phase.ENDED for each in deciding for one in each.instances.values())
+        ended = any(instance.phase is Phase.ENDED for each in deciding for instance in each.instances.values())
         if not ended or not all(each.over for each in deciding):
             return []
         return self.end("succeeded", "", now_s)

@@ -22,10 +22,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The ResourceManager knows this attempt; `kept`: containers of the attempt before that still run."""
+    """The ResourceManager knows this attempt; `grants`: containers of the attempt before that still run."""
 
     now_s: float
-    kept: tuple[Grant, ...] = ()
+    grants: tuple[Grant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class ServiceState:
     elastic: int
     """Elastic instances that are wanted now."""
     instances: dict[int, Instance]
-    asked: int = 0
+    pending: int = 0
     """Containers that the ResourceManager is believed to look for."""
     failed: bool = False
 

@@ -85,7 +85,7 @@ class Machine:
             self.app.state = "running"
             self.app.say(event.now_s, "the application master registered")
         commands: list[Command] = []
-        for grant in event.kept:
+        for grant in event.grants:
             if grant.id in self.app.containers:
                 continue
             if self.app.of_priority(grant.priority) is None or self.app.over:

@@ -94,7 +94,7 @@ def read(data: Mapping[str, Any]) -> Application:
     """Return the application of application.json. Raises DescriptionError."""
     try:
         common = dict(data.get("environment", {}))
-        services = tuple(_service(FIRST_PRIORITY + at, one, common) for at, one in enumerate(data["services"]))
+        services = tuple(_service(FIRST_PRIORITY + at, entry, common) for at, entry in enumerate(data["services"]))
         return Application(data["name"], data.get("class", "batch"), services)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DescriptionError(

@@ -36,12 +36,12 @@ class Starts:
     def due(self, now_s: float) -> list[Command]:
         """Start the instances that have a container, and whose earlier services are ready."""
         commands: list[Command] = []
-        for service in self._app.services.values() if self._app.held else ():
+        for service in self._app.services.values() if self._app.idle_grants else ():
             if not all(self._app.services[name].ready for name in service.spec.after):
                 continue
             for instance in service.instances.values():
                 if instance.phase is Phase.WAITING and instance.grant is not None:
-                    self._app.held.discard(instance.grant.id)
+                    self._app.idle_grants.discard(instance.grant.id)
                     instance.enter(Phase.STARTING, now_s)
                     instance.started_s = now_s
                     where = f"starts in {instance.grant.id} on {instance.grant.host}"
@@ -51,10 +51,10 @@ class Starts:
 
     def report(self, event: StartFailed | LauncherUp | CommandRuns | CheckPassed) -> list[Command]:
         """Handle what NodeManagers, launchers and probes say of an instance; of others it is ignored."""
-        found = self._app.instance(event.id)
-        if found is None:
+        pair = self._app.instance(event.id)
+        if pair is None:
             return []
-        service, instance = found
+        service, instance = pair
         match event:
             case StartFailed():
                 return self._failed(service, instance, event)
@@ -120,7 +120,7 @@ class Starts:
         limit_s = {Phase.STARTING: START_LIMIT_S, Phase.RUNNING: service.spec.ready.timeout_s}.get(instance.phase)
         if limit_s is None or age_s <= limit_s or instance.failing or instance.leaving:
             return []
-        what = "not started" if instance.phase is Phase.STARTING else "not ready"
-        instance.failing = f"it was {what} after {limit_s:g} s"
+        state = "not started" if instance.phase is Phase.STARTING else "not ready"
+        instance.failing = f"it was {state} after {limit_s:g} s"
         self._app.say(now_s, instance.failing, service, instance)
         return [Stop(grant.id)]

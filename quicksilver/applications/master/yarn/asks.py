@@ -22,11 +22,11 @@ def rows(service: Service, count: int, racks: Mapping[str, str]) -> list[y.Resou
     named = {rack if rack.startswith("/") else f"/{rack}" for rack in places.racks}
     around = {racks.get(node, DEFAULT_RACK) for node in places.nodes} - named
     bound = places.strict and bool(places.nodes or places.racks)
-    found = [_row(service, count, node, True) for node in places.nodes]
-    found += [_row(service, count, rack, True) for rack in sorted(named)]
-    found += [_row(service, count, rack, not places.strict) for rack in sorted(around)]
-    found.append(_row(service, count, ANY, not bound))
-    return found
+    requests = [_row(service, count, node, True) for node in places.nodes]
+    requests += [_row(service, count, rack, True) for rack in sorted(named)]
+    requests += [_row(service, count, rack, not places.strict) for rack in sorted(around)]
+    requests.append(_row(service, count, ANY, not bound))
+    return requests
 
 
 def _row(service: Service, count: int, name: str, relax: bool) -> y.ResourceRequestProto:

@@ -160,13 +160,13 @@ class World(RuleBasedStateMachine):
         assert len({container for container, _, _ in placed}) == len(placed), "a container runs one instance"
         assert {container: (name, index) for container, name, index in placed} == app.containers
         assert app.containers.keys() == self.held.keys(), "no container is forgotten"
-        assert app.held == self.held.keys() - self.started.keys()
+        assert app.idle_grants == self.held.keys() - self.started.keys()
 
     @invariant()
     def belief_is_truth(self) -> None:
         """What the ResourceManager is believed to look for is what it looks for: no instance waits for nothing."""
         app = self.machine.app
-        assert {name: service.asked for name, service in app.services.items()} == self.asked
+        assert {name: service.pending for name, service in app.services.items()} == self.asked
         core_waits = any(each.kind == "core" for one in app.services.values() for each in one.lacking(self.now_s))
         if app.running and not core_waits:
             for name, service in app.services.items():
