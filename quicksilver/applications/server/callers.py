@@ -79,11 +79,11 @@ class Callers:
         """Return who calls; access is checked already."""
         if not self._security.on:
             return Caller(self._open_user, "open")
-        given = request.headers.get("authorization")
-        is_token = given is not None and given[: len(_BEARER)].lower() == _BEARER
-        token = (given or "")[len(_BEARER) :].strip() if is_token else token_of(request.headers) or ""
+        header = request.headers.get("authorization")
+        is_token = header is not None and header[: len(_BEARER)].lower() == _BEARER
+        token = (header or "")[len(_BEARER) :].strip() if is_token else token_of(request.headers) or ""
         tokens = self._security.tokens
         roles = tokens.roles(token) if token else frozenset()
-        role = next((one for one in ROLES if one in roles), Role.READ)
+        role = next((role for role in ROLES if role in roles), Role.READ)
         user = tokens.user(token) if token else ""
         return Caller(user or (self._open_user if role is Role.ADMIN else ""), role.value)

@@ -93,11 +93,15 @@ def status(config: Path | None, as_json: bool) -> None:
 
     database = _database(config)
     with database.engine.begin() as connection:
-        found = MIGRATIONS.versions(connection)
+        versions = MIGRATIONS.versions(connection)
     if as_json:
-        click.echo(json.dumps({"store": database.name, "version": found.current, "newest": found.newest}, indent=2))
+        click.echo(
+            json.dumps({"store": database.name, "version": versions.current, "newest": versions.newest}, indent=2)
+        )
     else:
-        click.echo(f"{database.name}: tables of version {found.current or 'none'}; this program's: {found.newest}")
+        click.echo(
+            f"{database.name}: tables of version {versions.current or 'none'}; this program's: {versions.newest}"
+        )
 
 
 @store.command("downgrade")

@@ -120,5 +120,5 @@ class AppServerSettings(SettingsModel):
         """The store's URL, with its default."""
         if self.store_url is not None:
             return self.store_url.get_secret_value()
-        folder = next((one for one in _SYSTEM if one.is_dir() and os.access(one, os.W_OK)), None)
+        folder = next((folder for folder in _SYSTEM if folder.is_dir() and os.access(folder, os.W_OK)), None)
         return f"sqlite:///{folder / 'app-server.db'}" if folder else "sqlite:///app-server.db"

@@ -118,11 +118,11 @@ class ApplicationDetail(ApplicationEntry):
 
 def services_of(record: AppRecord, *, instances: bool) -> list[Service]:
     """Return the services of an application: as described, with what its master said last."""
-    said = {str(one["name"]): one for one in record.view.get("services", [])}
-    found = []
+    answers = {str(service["name"]): service for service in record.view.get("services", [])}
+    services = []
     for each in record.description.get("services", []):
-        now = said.get(each["name"], {})
-        found.append(
+        now = answers.get(each["name"], {})
+        services.append(
             Service(
                 name=each["name"],
                 core=each.get("core", 0),
@@ -136,7 +136,7 @@ def services_of(record: AppRecord, *, instances: bool) -> list[Service]:
                 instances=list(now.get("instances", [])) if instances else [],
             )
         )
-    return found
+    return services
 
 
 class ChangeInfo(BaseModel):

@@ -117,7 +117,7 @@ class AppServer:
 
     def health(self) -> Health:
         """Return whether all is well, and what is not."""
-        problems = [one for one in (self.admission.problem, self.watcher.problem) if one]
+        problems = [problem for problem in (self.admission.problem, self.watcher.problem) if problem]
         return Health(
             status="degraded" if problems else "ok",
             version=version(),
@@ -149,8 +149,8 @@ class AppServer:
         )
 
     def _properties(self) -> list[Property]:
-        found = [row for name, one in self._sections.items() for row in section_rows(name, one, self._source)]
-        return sorted(found, key=lambda one: one.name)
+        rows = [row for name, section in self._sections.items() for row in section_rows(name, section, self._source)]
+        return sorted(rows, key=lambda row: row.name)
 
 
 async def _report_alive() -> None:

@@ -69,26 +69,26 @@ class Submissions:
             return CheckAnswer(ok=False, mistakes=list(error.lines))
         if checked.error is not None:
             return CheckAnswer(ok=False, mistakes=list(checked.error.lines), parameters=parameters_of(template))
-        found = CheckAnswer(
+        answer = CheckAnswer(
             ok=not checked.to_give,
             mistakes=[f"{name}: has no value yet" for name in checked.to_give],
             warnings=list(checked.warnings),
             to_give=list(checked.to_give),
             parameters=parameters_of(template),
         )
-        if found.ok:
+        if answer.ok:
             application = template.fill(submission.parameters)
-            found.mistakes = foreign_files(application)
-            found.ok = not found.mistakes
+            answer.mistakes = foreign_files(application)
+            answer.ok = not answer.mistakes
             size = size_of(application)
-            found.memory_mb, found.vcores = size.memory_mb, size.vcores
-        return found
+            answer.memory_mb, answer.vcores = size.memory_mb, size.vcores
+        return answer
 
     def _user(self, submission: Submission, caller: Caller) -> str:
         user = submission.user or caller.user
         if not user:
-            what = "the token names no user, as whom the application would run"
-            raise ApiError(403, "no-user", f"{what}; take one of a line user:NAME or admin:NAME")
+            problem = "the token names no user, as whom the application would run"
+            raise ApiError(403, "no-user", f"{problem}; take one of a line user:NAME or admin:NAME")
         if not caller.may_change(user):
             raise ApiError(403, "forbidden", f"only an admin submits as {user}")
         return user
@@ -103,13 +103,13 @@ class Submissions:
                 which = f" of version {version}" if version else ""
                 raise ApiError(404, "unknown-template", f"there is no template {name}{which}; /v1/templates has all")
             return await asyncio.to_thread(parse_template, stored.text, name), stored
-        given = submission.description
-        if isinstance(given, str):
+        description = submission.description
+        if isinstance(description, str):
             limit = self._settings.max_description_kb * 1024
-            if len(given.encode()) > limit:
+            if len(description.encode()) > limit:
                 raise ApiError(413, "too-large", f"the description has more than {limit} bytes")
-            return await asyncio.to_thread(parse_template, given, _NAME), None
-        return await asyncio.to_thread(template_from_data, given, _NAME), None
+            return await asyncio.to_thread(parse_template, description, _NAME), None
+        return await asyncio.to_thread(template_from_data, description, _NAME), None
 
     def _filled(self, template: Template, submission: Submission) -> Application:
         application = template.fill(submission.parameters)
@@ -196,15 +196,15 @@ def foreign_files(application: Application) -> list[str]:
     for place, files in places:
         for number, file in enumerate(files):
             if urlsplit(file.source).scheme != "hdfs":
-                what = f"{file.source[:200]!r} is not in HDFS; the app server takes files of the cluster alone"
-                lines.append(f"{_NAME}: {place}[{number}].source: {what}; upload it and name it as hdfs://..")
+                problem = f"{file.source[:200]!r} is not in HDFS; the app server takes files of the cluster alone"
+                lines.append(f"{_NAME}: {place}[{number}].source: {problem}; upload it and name it as hdfs://..")
     return lines
 
 
 def parameters_of(template: Template) -> dict[str, dict[str, Any]]:
     """Return the parameters of a template as JSON data."""
-    found: Mapping[str, Any] = template.parameters
-    return {name: one.model_dump(mode="json") for name, one in found.items()}
+    parameters: Mapping[str, Any] = template.parameters
+    return {name: parameter.model_dump(mode="json") for name, parameter in parameters.items()}
 
 
 def moved(record: AppRecord, state: State) -> AppRecord:

@@ -128,7 +128,7 @@ class YarnBackend:
 
     async def reports(self, yarn_ids: Collection[str]) -> Mapping[str, YarnReport]:
         """Return YARN's reports of these applications; those that it does not know are missing."""
-        found: dict[str, YarnReport] = {}
+        reports: dict[str, YarnReport] = {}
         for yarn_id in yarn_ids:
             request = id_of(yarn_id)
             try:
@@ -137,8 +137,8 @@ class YarnBackend:
                 if error.exception_class.endswith(_UNKNOWN):
                     continue
                 raise BackendUnavailableError(str(error)) from error
-            found[yarn_id] = report_of(report, await self._master_url(yarn_id, report))
-        return found
+            reports[yarn_id] = report_of(report, await self._master_url(yarn_id, report))
+        return reports
 
     async def _master_url(self, yarn_id: str, report: client_pb2.ApplicationReportProto) -> str:
         """Return where the master listens, "" where it does not, or names an address that is not its own."""
@@ -262,7 +262,7 @@ class YarnBackend:
         """Return what a call of the ResourceManager returns, over the kept connection of a user."""
         if user not in self._rms:
             if len(self._rms) >= _STAGERS:
-                old = next(one for one in self._rms if one is not None)
+                old = next(name for name in self._rms if name is not None)
                 rm, lock = self._rms.pop(old)
                 async with lock:
                     await rm.close()
@@ -325,7 +325,7 @@ def report_of(report: client_pb2.ApplicationReportProto, master_url: str) -> Yar
     """Return YARN's report as the app server has it; what the master said in it is cut."""
     tags = [tag for tag in report.applicationTags if tag.startswith(REQUEST_TAG)]
     final = report.final_application_status
-    said = report.diagnostics[:REPORT_TEXT_CHARACTERS].replace("\0", " ")
+    message = report.diagnostics[:REPORT_TEXT_CHARACTERS].replace("\0", " ")
     tracking_url = report.trackingUrl
     shown = tracking_url.startswith("http") and len(tracking_url) <= REPORT_TEXT_CHARACTERS and "\0" not in tracking_url
     return YarnReport(
@@ -334,7 +334,7 @@ def report_of(report: client_pb2.ApplicationReportProto, master_url: str) -> Yar
         request_id=tags[0].removeprefix(REQUEST_TAG) if tags else "",
         succeeded=_SUCCESS.get(final),
         killed=final == yarn_pb2.APP_KILLED,
-        diagnostics="" if said == _NOTHING else said,
+        diagnostics="" if message == _NOTHING else message,
         master_url=master_url,
         tracking_url=tracking_url if shown else "",
         started_s=report.startTime / 1000.0,

@@ -99,16 +99,16 @@ def application_routes(parts: ApiParts) -> APIRouter:
         offset: Offset = 0,
     ) -> Page[ApplicationEntry]:
         """A user sees the own ones, an admin and a reader all."""
-        wanted = applications.Wanted(caller.sees or user, tuple(state or ()), app_class, queue, text, template, since)
+        query = applications.Wanted(caller.sees or user, tuple(state or ()), app_class, queue, text, template, since)
         if caller.sees and user not in ("", caller.sees):
             return Page(items=[], offset=offset, more=False)
         read = parts.journal.database.read
-        found = await read(lambda connection: applications.listing(connection, wanted, limit + 1, offset))
+        records = await read(lambda connection: applications.listing(connection, query, limit + 1, offset))
         entries = [
-            ApplicationEntry(**ApplicationBrief.of(one).model_dump(), services=services_of(one, instances=False))
-            for one in found[:limit]
+            ApplicationEntry(**ApplicationBrief.of(record).model_dump(), services=services_of(record, instances=False))
+            for record in records[:limit]
         ]
-        return Page(items=entries, offset=offset, more=len(found) > limit)
+        return Page(items=entries, offset=offset, more=len(records) > limit)
 
     @router.get("/applications/{app_id}", summary="One application with its services and instances")
     async def one(app_id: AppId, caller: Caller = caller_of) -> ApplicationDetail:
@@ -145,7 +145,9 @@ async def history_of(parts: ApiParts, record: AppRecord) -> History:
     database = parts.journal.database
     changes = await database.read(lambda connection: applications.history(connection, record.id))
     spans = await database.read(lambda connection: instances.of(connection, record.id))
-    return History(changes=[ChangeInfo.of(one) for one in changes], instances=[SpanInfo.of(one) for one in spans])
+    return History(
+        changes=[ChangeInfo.of(change) for change in changes], instances=[SpanInfo.of(span) for span in spans]
+    )
 
 
 def action_routes(parts: ApiParts) -> APIRouter:
@@ -230,11 +232,11 @@ def log_routes(parts: ApiParts) -> APIRouter:
 async def _span(parts: ApiParts, record: AppRecord, service: str, index: int, container: str) -> Span:
     """Return a container of an instance, the newest unless one is named. Raises ApiError 404."""
     spans = await parts.journal.database.read(lambda connection: instances.of(connection, record.id))
-    own = [one for one in spans if (one.service, one.number) == (service, index)]
-    found = [one for one in own if not container or one.container_id == container]
-    if not found:
+    own = [span for span in spans if (span.service, span.number) == (service, index)]
+    matches = [span for span in own if not container or span.container_id == container]
+    if not matches:
         raise ApiError(404, "unknown-instance", f"{service}[{index}] of {record.id} has had no such container yet")
-    return found[-1]
+    return matches[-1]
 
 
 def unavailable(error: BackendUnavailableError) -> ApiError:

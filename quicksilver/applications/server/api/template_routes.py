@@ -37,8 +37,8 @@ def template_routes(parts: ApiParts) -> APIRouter:
     @router.get("/templates", summary="All templates, by name")
     async def listing() -> Page[TemplateBrief]:
         """The newest version of each."""
-        found = await database.read(templates.newest)
-        return Page(items=[TemplateBrief.of(one) for one in found], offset=0, more=False)
+        newest = await database.read(templates.newest)
+        return Page(items=[TemplateBrief.of(template) for template in newest], offset=0, more=False)
 
     @router.get("/templates/{name}", summary="One template with its parameters")
     async def one(name: Name, version: Annotated[int | None, Query(ge=1, le=MAX_INTEGER)] = None) -> TemplateInfo:
@@ -73,8 +73,7 @@ def template_routes(parts: ApiParts) -> APIRouter:
     @router.get("/quotas", summary="Quotas, and what is used of them")
     async def quotas(caller: Caller = caller_of) -> Page[QuotaInfo]:
         """The caller's own, and for admins and readers those of all users with applications."""
-        found = await quota_infos(parts, caller)
-        return Page(items=found, offset=0, more=False)
+        return Page(items=await quota_infos(parts, caller), offset=0, more=False)
 
     return router
 
@@ -92,7 +91,7 @@ async def template_info(parts: ApiParts, name: str, version: int | None) -> Temp
         **TemplateBrief.of(stored).model_dump(),
         text=stored.text,
         parameters=parameters_of(template),
-        versions=[TemplateBrief.of(one) for one in others],
+        versions=[TemplateBrief.of(each) for each in others],
     )
 
 
@@ -101,12 +100,12 @@ async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
     read = parts.journal.database.read
     used, waiting = await read(applications.used), await read(applications.waiting_of)
     users = {caller.user} if caller.sees else {*used, *waiting, caller.user}
-    found = []
+    infos = []
     for user in sorted(users - {""}):
         count, size = used.get(user, (0, Size()))
         role = caller.quota_role if user == caller.user else "user"
         quota = parts.settings.quotas.of(user, role)
-        found.append(
+        infos.append(
             QuotaInfo(
                 user=user,
                 quota=quota,
@@ -117,7 +116,7 @@ async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
                 waiting=waiting.get(user, 0),
             )
         )
-    return found
+    return infos
 
 
 async def _owner(parts: ApiParts, name: str, caller: Caller) -> str:
@@ -136,8 +135,8 @@ async def _owner(parts: ApiParts, name: str, caller: Caller) -> str:
         return caller.user
     owner = versions[0].owner
     if not caller.is_admin and owner != caller.user:
-        what = "was" if versions[0].deleted else "is"
-        raise ApiError(403, "forbidden", f"the template {name} {what} {owner}'s; store it under another name")
+        verb = "was" if versions[0].deleted else "is"
+        raise ApiError(403, "forbidden", f"the template {name} {verb} {owner}'s; store it under another name")
     return owner
 
 

@@ -100,10 +100,10 @@ class Admission:
             if record.id in self._busy:
                 count, size = used.get(record.user, (0, Size()))
                 used[record.user] = (count + 1, sum_of(size, record.size))
-        free = [one for one in waiting if one.id not in self._busy]
+        free = [record for record in waiting if record.id not in self._busy]
         self._each.begin()
         for at in range(0, len(free), _TOGETHER):
-            checks = (self._each.do(one, self._checked, one, largest) for one in free[at : at + _TOGETHER])
+            checks = (self._each.do(record, self._checked, record, largest) for record in free[at : at + _TOGETHER])
             for current in await asyncio.gather(*checks):
                 if current is not None:
                     await self._each.do(current, self._consider, current, used)

@@ -36,13 +36,13 @@ class EventStream:
 
     def publish(self, change: Change) -> None:
         """Pass a change on; a listener without room misses it, and is marked late."""
-        for one in self._listeners:
-            if one.late or not one.wants(change):
+        for listener in self._listeners:
+            if listener.late or not listener.wants(change):
                 continue
             try:
-                one.queue.put_nowait(change)
+                listener.queue.put_nowait(change)
             except asyncio.QueueFull:
-                one.late = True
+                listener.late = True
 
     def listen(self, wants: Callable[[Change], bool]) -> Listener | None:
         """Return a new listener; None when there are too many."""

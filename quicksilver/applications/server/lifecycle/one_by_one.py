@@ -26,7 +26,7 @@ class OneByOne:
 
     def __init__(self, metrics: AppServerMetrics) -> None:
         self._metrics = metrics
-        self._said: OrderedDict[str, str] = OrderedDict()
+        self._reasons: OrderedDict[str, str] = OrderedDict()
         self._store_errors = 0
 
     def begin(self) -> None:
@@ -55,15 +55,15 @@ class OneByOne:
 
     def say(self, record: AppRecord, why: str) -> None:
         """Log what is wrong with an application, once until it changes."""
-        if self._said.get(record.id) != why:
+        if self._reasons.get(record.id) != why:
             log.warning("one application is left out", application=record.id, user=record.user, why=why)
-        self._said[record.id] = why
-        if len(self._said) > SAID:
-            self._said.popitem(last=False)
+        self._reasons[record.id] = why
+        if len(self._reasons) > SAID:
+            self._reasons.popitem(last=False)
 
     def _failed(self, record: AppRecord, error: Exception) -> None:
         self._metrics.failures.labels("application").inc()
         why = f"{type(error).__name__}: {error}"[:500]
-        if self._said.get(record.id) != why:
+        if self._reasons.get(record.id) != why:
             log.error("an error of our own, at one application", application=record.id, exc_info=error)
         self.say(record, why)

@@ -12,11 +12,11 @@ def why_never(application: Application, size: Size, quota: Quota, largest: Large
     """Return why an application can never be started; "" when it can."""
     parts = [("the master", application.master)]
     parts += [(f"an instance of {each.name}", each.resources) for each in application.services]
-    for what, resources in parts:
+    for part, resources in parts:
         if resources.memory_mb > largest.memory_mb or resources.vcores > largest.vcores:
             wants = f"{resources.memory_mb} MB and {resources.vcores} vcores"
             return (
-                f"{what} wants {wants}; the cluster grants {largest.memory_mb} MB and {largest.vcores} vcores at most"
+                f"{part} wants {wants}; the cluster grants {largest.memory_mb} MB and {largest.vcores} vcores at most"
             )
     over = obstacle(size, quota, 0, Size())
     return f"it alone is over the quota: {over}" if over else ""
@@ -31,13 +31,13 @@ def obstacle(size: Size, quota: Quota, running: int, used: Size) -> str:
         (used.elastic + size.elastic, quota.elastic, "elastic instances"),
     )
     over = [
-        f"{wanted} {what}, the quota is {bound}"
-        for wanted, bound, what in bounds
-        if bound is not None and wanted > bound
+        f"{amount} {unit}, the quota is {bound}"
+        for amount, bound, unit in bounds
+        if bound is not None and amount > bound
     ]
     return f"with it {'; '.join(over)}" if over else ""
 
 
-def sum_of(one: Size, other: Size) -> Size:
+def sum_of(first: Size, second: Size) -> Size:
     """Return two sizes together."""
-    return Size(one.memory_mb + other.memory_mb, one.vcores + other.vcores, one.elastic + other.elastic)
+    return Size(first.memory_mb + second.memory_mb, first.vcores + second.vcores, first.elastic + second.elastic)

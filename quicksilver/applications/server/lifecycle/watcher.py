@@ -94,8 +94,8 @@ class Watcher:
         current = await database.read(lambda connection: applications.in_states(connection, AT_YARN))
         if time.monotonic() - self._asked_s >= self._settings.master_poll_s:
             self._asked_s = time.monotonic()
-            asked = [record for record in current if record.master_url]
-            await asyncio.gather(*(self._each.do(record, self._refresh, record) for record in asked))
+            reachable = [record for record in current if record.master_url]
+            await asyncio.gather(*(self._each.do(record, self._refresh, record) for record in reachable))
         killed = [record for record in current if record.kill_s is not None]
         await asyncio.gather(*(self._each.do(record, self._kill, record) for record in killed))
 
@@ -179,15 +179,15 @@ class Watcher:
         return view
 
     async def _store(self, record: AppRecord, view: dict[str, Any]) -> None:
-        kept = {name: value for name, value in view.items() if name != "events"} | {
+        extract = {name: value for name, value in view.items() if name != "events"} | {
             "events": view.get("events", [])[-50:]
         }
         now_s, limit = self._journal.clock_s(), self._settings.max_instances
 
         def work(connection: Any) -> None:
-            known = {one.container_id: one for one in instances.of(connection, record.id)}
+            known = {span.container_id: span for span in instances.of(connection, record.id)}
             instances.save(connection, spans_of(record.id, view, known, now_s)[:limit], limit)
-            applications.note(connection, record.id, view=kept)
+            applications.note(connection, record.id, view=extract)
 
         await self._journal.database.write(work)
         following = after_view(record.state, view)

@@ -33,12 +33,12 @@ def after_report(record: AppRecord, report: YarnReport) -> Next | None:
 
 
 def _end(record: AppRecord, report: YarnReport) -> Next:
-    said = report.diagnostics.strip().partition("\n")[0]
+    message = report.diagnostics.strip().partition("\n")[0]
     if report.state is YarnState.FINISHED and report.succeeded:
-        return State.FINISHED, said or "it succeeded"
+        return State.FINISHED, message or "it succeeded"
     if record.kill_s is not None or report.killed or report.state is YarnState.KILLED:
-        return State.KILLED, record.kill_why or said or "killed at YARN"
-    return State.FAILED, said or "it failed; YARN has no reason"
+        return State.KILLED, record.kill_why or message or "killed at YARN"
+    return State.FAILED, message or "it failed; YARN has no reason"
 
 
 def after_view(state: State, view: Mapping[str, Any]) -> Next | None:
@@ -65,39 +65,39 @@ def spans_of(app_id: str, view: Mapping[str, Any], before: Mapping[str, Span], n
 
     before: the containers that are known, by their id.
     """
-    found = []
+    spans = []
     for service in view.get("services", []):
-        for one in service.get("instances", []):
-            if container := str(one.get("container_id") or ""):
+        for instance in service.get("instances", []):
+            if container := str(instance.get("container_id") or ""):
                 earlier = before.get(container)
-                found.append(_span(app_id, str(service["name"]), one, earlier, now_s))
-    seen = {one.container_id for one in found}
-    places = {(one.service, one.number) for one in found}
-    gone = [one for one in before.values() if one.ended_s is None and one.container_id not in seen]
-    return [*found, *(_gone(one, (one.service, one.number) in places, now_s) for one in gone)]
+                spans.append(_span(app_id, str(service["name"]), instance, earlier, now_s))
+    seen = {span.container_id for span in spans}
+    places = {(span.service, span.number) for span in spans}
+    gone = [span for span in before.values() if span.ended_s is None and span.container_id not in seen]
+    return [*spans, *(_gone(span, (span.service, span.number) in places, now_s) for span in gone)]
 
 
-def _span(app_id: str, service: str, one: Mapping[str, Any], earlier: Span | None, now_s: float) -> Span:
-    state, since_s = str(one.get("state", "")), float(one.get("since_s") or now_s)
+def _span(app_id: str, service: str, instance: Mapping[str, Any], earlier: Span | None, now_s: float) -> Span:
+    state, since_s = str(instance.get("state", "")), float(instance.get("since_s") or now_s)
     ready_s = earlier.ready_s if earlier else None
     ended_s = earlier.ended_s if earlier else None
     return Span(
         app_id=app_id,
         service=service,
-        number=int(one["index"]),
-        container_id=str(one["container_id"]),
-        kind=str(one.get("kind", "")),
-        node=str(one.get("node") or ""),
+        number=int(instance["index"]),
+        container_id=str(instance["container_id"]),
+        kind=str(instance.get("kind", "")),
+        node=str(instance.get("node") or ""),
         state=state,
-        log_url=str(one.get("log_url") or ""),
-        exit_status=one.get("exit_status"),
+        log_url=str(instance.get("log_url") or ""),
+        exit_status=instance.get("exit_status"),
         started_s=earlier.started_s if earlier else min(since_s, now_s),
         ready_s=since_s if ready_s is None and state == "ready" else ready_s,
         ended_s=since_s if ended_s is None and state in _GONE else ended_s,
-        diagnostics=str(one.get("diagnostics") or "")[:2000],
+        diagnostics=str(instance.get("diagnostics") or "")[:2000],
     )
 
 
-def _gone(one: Span, replaced: bool, now_s: float) -> Span:
+def _gone(span: Span, replaced: bool, now_s: float) -> Span:
     """Return a container that its master does not report any more: given back, or another one has its place."""
-    return replace(one, state="lost" if replaced else "ended", ended_s=now_s)
+    return replace(span, state="lost" if replaced else "ended", ended_s=now_s)

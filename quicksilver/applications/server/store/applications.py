@@ -37,22 +37,22 @@ class Wanted:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """Return SQL's conditions."""
-        found: list[ColumnElement[bool]] = []
+        conditions: list[ColumnElement[bool]] = []
         for column, value in (
             (ApplicationRow.user, self.user),
             (ApplicationRow.app_class, self.app_class),
             (ApplicationRow.queue, self.queue),
             (ApplicationRow.template, self.template),
         ):
-            found += [column == value] if value else []
+            conditions += [column == value] if value else []
         if self.states:
-            found.append(ApplicationRow.state.in_(self.states))
+            conditions.append(ApplicationRow.state.in_(self.states))
         if self.text:
             columns = (ApplicationRow.name, ApplicationRow.title, ApplicationRow.id, ApplicationRow.yarn_id)
-            found.append(or_(*(column.icontains(self.text, autoescape=True) for column in columns)))
+            conditions.append(or_(*(column.icontains(self.text, autoescape=True) for column in columns)))
         if self.since_s:
-            found.append(ApplicationRow.received_s >= self.since_s)
-        return found
+            conditions.append(ApplicationRow.received_s >= self.since_s)
+        return conditions
 
 
 def receive(connection: Connection, record: AppRecord) -> Change | None:
@@ -95,9 +95,9 @@ def get(connection: Connection, app_id: str) -> AppRecord | None:
     return None if row is None else _record(row._mapping)
 
 
-def listing(connection: Connection, wanted: Wanted, limit: int, offset: int) -> list[AppRecord]:
+def listing(connection: Connection, query: Wanted, limit: int, offset: int) -> list[AppRecord]:
     """Return applications, the newest first."""
-    statement = select(_APPLICATIONS).where(*wanted.conditions())
+    statement = select(_APPLICATIONS).where(*query.conditions())
     ordered = statement.order_by(_APPLICATIONS.c.received_s.desc(), _APPLICATIONS.c.id).limit(limit).offset(offset)
     return [_record(row._mapping) for row in connection.execute(ordered)]
 

@@ -130,8 +130,8 @@ class Database:
             if raised is None:
                 future.set_result(result)
             else:
-                ours = self._failed(raised) if isinstance(raised, SQLAlchemyError) else raised
-                future.set_exception(ours)
+                failure = self._failed(raised) if isinstance(raised, SQLAlchemyError) else raised
+                future.set_exception(failure)
 
     def _failed(self, error: BaseException) -> StoreUnavailableError:
         reason = short_reason(error) if isinstance(error, Exception) else str(error)

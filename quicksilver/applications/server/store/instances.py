@@ -19,17 +19,17 @@ def save(connection: Connection, spans: Sequence[Span], limit: int) -> None:
     if not spans:
         return
     app_id = spans[0].app_id
-    known = {(one.service, one.number, one.container_id) for one in of(connection, app_id)}
-    for one in spans:
-        key = (one.service, one.number, one.container_id)
+    known = {(span.service, span.number, span.container_id) for span in of(connection, app_id)}
+    for span in spans:
+        key = (span.service, span.number, span.container_id)
         if key in known:
-            connection.execute(update(_INSTANCES).where(*_is(one)).values(**asdict(one)))
+            connection.execute(update(_INSTANCES).where(*_is(span)).values(**asdict(span)))
         else:
-            connection.execute(insert(_INSTANCES).values(**asdict(one)))
+            connection.execute(insert(_INSTANCES).values(**asdict(span)))
             known.add(key)
     if len(known) > limit:
-        for one in of(connection, app_id)[: len(known) - limit]:
-            connection.execute(delete(_INSTANCES).where(*_is(one)))
+        for span in of(connection, app_id)[: len(known) - limit]:
+            connection.execute(delete(_INSTANCES).where(*_is(span)))
 
 
 def of(connection: Connection, app_id: str) -> list[Span]:
@@ -47,11 +47,11 @@ def close_all(connection: Connection, app_id: str, now_s: float) -> None:
     connection.execute(update(_INSTANCES).where(*living).values(ended_s=now_s, state="ended"))
 
 
-def _is(one: Span) -> tuple[ColumnElement[bool], ...]:
+def _is(span: Span) -> tuple[ColumnElement[bool], ...]:
     columns = _INSTANCES.c
     return (
-        columns.app_id == one.app_id,
-        columns.service == one.service,
-        columns.number == one.number,
-        columns.container_id == one.container_id,
+        columns.app_id == span.app_id,
+        columns.service == span.service,
+        columns.number == span.number,
+        columns.container_id == span.container_id,
     )

@@ -29,8 +29,8 @@ def get(connection: Connection, name: str, version: int | None = None) -> Stored
     if version is not None:
         statement = statement.where(columns.version == version)
     row = connection.execute(statement.order_by(columns.version.desc()).limit(1)).first()
-    found = None if row is None else StoredTemplate(**row._mapping)
-    return None if found is None or found.deleted else found
+    template = None if row is None else StoredTemplate(**row._mapping)
+    return None if template is None or template.deleted else template
 
 
 def versions(connection: Connection, name: str) -> list[StoredTemplate]:
