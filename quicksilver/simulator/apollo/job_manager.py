@@ -39,17 +39,17 @@ class JobManager:
 
     def _begin_stage(self) -> bool:
         """Make the tasks of the next stage pending; False when there is none. What siblings did is of their stage."""
-        found = next(self._stages, None)
-        if found is None:
+        following = next(self._stages, None)
+        if following is None:
             return False
-        stage, (durations_s, self._estimate_s) = found
+        stage, (durations_s, self._estimate_s) = following
         world = self._world
         nodes, replicas = range(len(world.nodes)), min(world.shape.replicas, len(world.nodes))
         self._pending = deque(
             Task(next(self._numbers), self, seconds, tuple(world.rng.sample(nodes, replicas)), stage)
             for seconds in durations_s
         )
-        self._left = len(self._pending)
+        self._open_tasks = len(self._pending)
         self._over, self._over_s, self._over_work_s = 0, 0.0, 0.0
         self._waits, self._waits_s = 0, 0.0
         return True
@@ -107,14 +107,14 @@ class JobManager:
         if not batch:
             return
         offers = [self._offers(task) for task in batch]
-        chosen = match(offers)
-        waits_s = {node: self._wait_s(int(node)) for node in chosen if node is not None}
-        order = dispatch_order(chosen, waits_s)
+        nodes = match(offers)
+        waits_s = {node: self._wait_s(int(node)) for node in nodes if node is not None}
+        order = dispatch_order(nodes, waits_s)
         for rank, which in enumerate(order):
-            node = chosen[which]
+            node = nodes[which]
             assert node is not None
             self._send(batch[which], int(node), waits_s[node], rank < regular)
-        self._pending.extendleft(task for task, node in zip(batch[::-1], chosen[::-1], strict=True) if node is None)
+        self._pending.extendleft(task for task, node in zip(batch[::-1], nodes[::-1], strict=True) if node is None)
         if self._pending:
             self.soon(max(2 * shape.delay_s, LEAST_RETRY_S))
 
@@ -128,26 +128,27 @@ class JobManager:
             return min(free, len(self._pending))
         pending = [Wish(str(n), 0.0) for n in range(min(free, len(self._pending)))]
         out = {f"out {task.number}": task for task in islice(self._extras, free)}
-        chosen = regular_next([*(Wish(name, 0.0, out=True) for name in out), *pending], self.tokens, self._regular)
-        for task in (out[name] for name in chosen if name in out):
+        names = regular_next([*(Wish(name, 0.0, out=True) for name in out), *pending], self.tokens, self._regular)
+        for task in (out[name] for name in names if name in out):
             node = self._world.nodes[self._extras.pop(task)]
             task.regular = True
             self._regular += 1
             self._world.tally.counts["upgrades"] += 1
             self._world.clock.later(shape.delay_s, node.upgrade, task)
-        return sum(name not in out for name in chosen)
+        return sum(name not in out for name in names)
 
     def _offers(self, task: Task) -> Preference:
         """Return when a task would be over on its candidates, with a little chance against herds (§3.4)."""
         shape, rng, nodes = self._world.shape, self._world.rng, self._world.nodes
-        found = set(task.inputs) if shape.reading_ratio else set()
+        candidates = set(task.inputs) if shape.reading_ratio else set()
         if shape.reading_ratio:
-            for one in task.inputs:
-                rack = range(one - one % shape.racks_of, min(one - one % shape.racks_of + shape.racks_of, len(nodes)))
-                found.update(rng.sample(rack, min(shape.rack_servers, len(rack))))
+            for server in task.inputs:
+                first = server - server % shape.racks_of
+                rack = range(first, min(first + shape.racks_of, len(nodes)))
+                candidates.update(rng.sample(rack, min(shape.rack_servers, len(rack))))
         light = self._world.monitor.light()
-        found.update(rng.sample(light, min(shape.light_servers, len(light))))
-        return preference({str(n): self.over_s(task, n) + rng.random() * shape.jitter_s for n in sorted(found)})
+        candidates.update(rng.sample(light, min(shape.light_servers, len(light))))
+        return preference({str(n): self.over_s(task, n) + rng.random() * shape.jitter_s for n in sorted(candidates)})
 
     def over_s(self, task: Task, number: int) -> float:
         """Return in how many seconds a task would be over on a server."""
@@ -222,7 +223,7 @@ class JobManager:
         self._over_work_s += task.length_s
         if self._extras.pop(task, None) is None:
             self._regular -= 1
-        self._left -= 1
-        if not self._left and not self._begin_stage():
+        self._open_tasks -= 1
+        if not self._open_tasks and not self._begin_stage():
             self._world.virtual.give_back(self.tokens)
         self.soon()

@@ -72,9 +72,9 @@ class ProcessNode:
 
     def upgrade(self, task: Task) -> None:
         """Make an opportunistic task a regular one, if it is still here: where it runs, or behind those that wait."""
-        for one in self._tries:
-            if one.task is task:
-                one.regular_s = self._world.clock.now_s
+        for attempt in self._tries:
+            if attempt.task is task:
+                attempt.regular_s = self._world.clock.now_s
         if task in self._extras:
             self._extras.remove(task)
             self.queue.append(task)
@@ -96,8 +96,8 @@ class ProcessNode:
         free = self._slots - len(self._tries)
         if self._extras and free:
             waiting = [Extra(str(n), SLOT, task.manager.weight()) for n, task in enumerate(self._extras)]
-            for chosen in pick(waiting, Resources(0, free), self._world.rng):
-                self._start(self._extras[int(chosen)])
+            for name in pick(waiting, Resources(0, free), self._world.rng):
+                self._start(self._extras[int(name)])
             self._extras = [task for task in self._extras if not task.begun]
 
     @property
@@ -112,8 +112,8 @@ class ProcessNode:
     def _make_room(self) -> bool:
         """Kill the opportunistic task that loses the least work; False when there is none."""
         world = self._world
-        extra = {str(one.task.number): one for one in self._tries if not one.regular}
-        for name in fewest(SLOT, [_view(one) for one in extra.values()], Victims.LEAST_WORK, world.clock.now_s):
+        extra = {str(attempt.task.number): attempt for attempt in self._tries if not attempt.regular}
+        for name in fewest(SLOT, [_view(attempt) for attempt in extra.values()], Victims.LEAST_WORK, world.clock.now_s):
             task = extra[name].task
             self._tries.remove(extra[name])
             world.tally.killed()
@@ -128,35 +128,35 @@ class ProcessNode:
         task.begun, task.at = True, self.number
         times = world.watch.times()
         seconds = task.length_s * task.manager.slower(task, self) * times
-        one = Try(task, world.clock.now_s, seconds, self._lives_ratio())
-        self._tries.append(one)
-        world.watch.began(one, slow=times > 1)
+        attempt = Try(task, world.clock.now_s, seconds, self._lives_ratio())
+        self._tries.append(attempt)
+        world.watch.began(attempt, slow=times > 1)
         world.tally.began()
         task.manager.began(task, self.number)
-        world.clock.later(one.length_s * one.lives_ratio, self._end, one)
+        world.clock.later(attempt.length_s * attempt.lives_ratio, self._end, attempt)
 
     def stop(self, task: Task) -> None:
         """Stop a task whose other copy is ahead."""
-        one = next(one for one in self._tries if one.task is task)
-        self._tries.remove(one)
+        attempt = next(attempt for attempt in self._tries if attempt.task is task)
+        self._tries.remove(attempt)
         self._world.tally.stopped()
         self._fill()
 
-    def _end(self, one: Try) -> None:
-        if one not in self._tries:
+    def _end(self, attempt: Try) -> None:
+        if attempt not in self._tries:
             return
-        self._tries.remove(one)
-        world, manager = self._world, one.task.manager
-        if one.lives_ratio < 1:
+        self._tries.remove(attempt)
+        world, manager = self._world, attempt.task.manager
+        if attempt.lives_ratio < 1:
             self._failed += 1
-            world.watch.failed(one)
+            world.watch.failed(attempt)
             self._fill()
             return
         self._done += 1
-        world.figures.ran(*one.spent_s(world.clock.now_s))
-        world.watch.over(one)
-        world.tally.ended(manager.job.number, one.began_s - manager.job.arrives_s, stage=one.task.stage)
-        world.clock.later(world.shape.delay_s, manager.ended, one.original, one.length_s)
+        world.figures.ran(*attempt.spent_s(world.clock.now_s))
+        world.watch.over(attempt)
+        world.tally.ended(manager.job.number, attempt.began_s - manager.job.arrives_s, stage=attempt.task.stage)
+        world.clock.later(world.shape.delay_s, manager.ended, attempt.original, attempt.length_s)
         self._fill()
 
     # What it tells
@@ -165,7 +165,7 @@ class ProcessNode:
         """Return the expected waits of regular tasks, which opportunistic ones do not delay."""
         now_s = self._world.clock.now_s
         tasks = self.waiting()
-        if not tasks and sum(one.regular for one in self._tries) < self._slots:
+        if not tasks and sum(attempt.regular for attempt in self._tries) < self._slots:
             return WaitMatrix(now_s, _NO_WAIT)
         room, running = self._plays()
         waiting = [Job(SLOT, task.manager.expected_s) for task in tasks]
@@ -177,16 +177,16 @@ class ProcessNode:
 
     def _plays(self) -> tuple[Room, list[Job]]:
         now_s = self._world.clock.now_s
-        regular = [one for one in self._tries if one.regular]
-        running = [Job(SLOT, one.task.manager.expected_s, now_s - one.began_s) for one in regular]
+        regular = [attempt for attempt in self._tries if attempt.regular]
+        running = [Job(SLOT, attempt.task.manager.expected_s, now_s - attempt.began_s) for attempt in regular]
         return Room(Resources(0, self._slots - len(regular))), running
 
     def at_most_s(self, cfg: Apollo) -> float:
         """Return what none of its regular tasks will still wait longer than, as `correct` counts; quickly."""
         now_s, longest_s, ran = self._world.clock.now_s, 0.0, []
-        for one in self._tries:
-            if one.regular:
-                expected_s, ran_s = one.task.manager.expected_s, now_s - one.began_s
+        for attempt in self._tries:
+            if attempt.regular:
+                expected_s, ran_s = attempt.task.manager.expected_s, now_s - attempt.began_s
                 longest_s = max(longest_s, left_s(expected_s, 0.0, ran_s))
                 if expected_s > 0:
                     ran.append(ran_s / expected_s)
@@ -200,7 +200,9 @@ class ProcessNode:
         jobs = [Job(SLOT, task.manager.expected_s) for task in waiting]
         views = [self._waits(task, at_s) for task, at_s in zip(waiting, starts_s(room, running, jobs), strict=True)]
         return NodeQueue(
-            NodeView(str(self.number)), tuple(_view(one) for one in self._tries if one.regular), tuple(views)
+            NodeView(str(self.number)),
+            tuple(_view(attempt) for attempt in self._tries if attempt.regular),
+            tuple(views),
         )
 
     def _waits(self, task: Task, starts_in_s: float) -> ContainerView:
@@ -218,13 +220,13 @@ class ProcessNode:
         )
 
 
-def _view(one: Try) -> ContainerView:
-    task = one.task
+def _view(attempt: Try) -> ContainerView:
+    task = attempt.task
     return ContainerView(
         str(task.number),
         str(task.manager.job.number),
         Kind.QUEUEABLE,
         SLOT,
-        started_s=one.began_s,
+        started_s=attempt.began_s,
         expected_s=task.manager.expected_s,
     )

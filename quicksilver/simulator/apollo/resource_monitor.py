@@ -87,11 +87,11 @@ class ResourceMonitor:
 
     def _to_look_at(self, max_copies: int) -> list[tuple[int, list[Task]]]:
         """Return servers where regular tasks wait, with those, if one of them may still be sent elsewhere."""
-        found = []
+        servers = []
         for number in sorted(self.queued):
             tasks = self._world.nodes[number].waiting()
             if not tasks:
                 self.queued.discard(number)
             elif any(task.copies <= max_copies for task in tasks):
-                found.append((number, tasks))
-        return found
+                servers.append((number, tasks))
+        return servers

@@ -31,33 +31,33 @@ class Watch:
         shape = self._world.shape
         return shape.slow_times if shape.slow_tries and self._world.rng.random() < shape.slow_tries else 1.0
 
-    def began(self, one: Try, slow: bool) -> None:
+    def began(self, attempt: Try, slow: bool) -> None:
         """Note a try: a slow one is watched, and a copy may be fast enough to catch up with its original."""
-        task, world = one.task, self._world
+        task, world = attempt.task, self._world
         if not task.original:
             assert task.rival is not None
             first = self._copied.get(task.rival)
             if first is None:
                 return
             ahead = (world.clock.now_s - first.began_s) * first.rate
-            after_s = catches_up_s(ahead, first.rate, one.rate)
+            after_s = catches_up_s(ahead, first.rate, attempt.rate)
             if after_s < inf:
                 world.clock.later(after_s, self._caught_up, first)
         elif slow:
-            self._slow[task] = one
+            self._slow[task] = attempt
             world.tally.counts["stragglers"] += 1
 
     def killed(self, task: Task) -> None:
         """Note that an opportunistic task is killed; it has no copy."""
         self._slow.pop(task, None)
 
-    def over(self, one: Try) -> None:
+    def over(self, attempt: Try) -> None:
         """Note that a try is over: whatever else there is of the task is void."""
-        task, rival = one.task, one.task.rival
-        self._slow.pop(one.original, None)
+        task, rival = attempt.task, attempt.task.rival
+        self._slow.pop(attempt.original, None)
         if rival is None:
             return
-        running = self._copied.pop(one.original, None)
+        running = self._copied.pop(attempt.original, None)
         if not task.original:
             self._world.tally.counts["reruns_won"] += 1
             if running is not None:
@@ -66,9 +66,9 @@ class Watch:
             self._world.nodes[rival.at].stop(rival)
         rival.begun = True
 
-    def failed(self, one: Try) -> None:
+    def failed(self, attempt: Try) -> None:
         """Note a try that failed: its task begins anew, unless another copy of it goes on."""
-        task, original, world = one.task, one.original, self._world
+        task, original, world = attempt.task, attempt.original, self._world
         self._slow.pop(original, None)
         world.tally.failed()
         running = self._copied.pop(original, None)
@@ -91,14 +91,14 @@ class Watch:
         if not (self._slow and world.shape.reruns):
             return
         now_s, used = world.clock.now_s, set[int]()
-        for task, one in list(self._slow.items()):
+        for task, attempt in list(self._slow.items()):
             number = next((n for n in world.monitor.light() if n not in used and n != task.at), None)
             if number is None:
                 continue
-            ran_s = now_s - one.began_s
+            ran_s = now_s - attempt.began_s
             wait_s = world.monitor.matrices[number].wait(SLOT, now_s)
-            progress = Progress(one.rate * ran_s, task.length_s, ran_s)
-            if one.regular and rerun(progress, task.manager.usual_rate, wait_s, world.shape.straggling):
+            progress = Progress(attempt.rate * ran_s, task.length_s, ran_s)
+            if attempt.regular and rerun(progress, task.manager.usual_rate, wait_s, world.shape.straggling):
                 self._copied[task] = self._slow.pop(task)
                 used.add(number)
                 task.manager.rerun(task, number, wait_s)
