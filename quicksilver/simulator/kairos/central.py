@@ -19,8 +19,8 @@ _ROUNDING_S = 1e-6
 class Central(Protocol):
     """Knows how many tasks each node has, as far as it was told."""
 
-    def choose(self, wanted: int, now_s: float) -> list[int]:
-        """Return the nodes of the next `wanted` tasks, fewer when they are full; count them in."""
+    def choose(self, count: int, now_s: float) -> list[int]:
+        """Return the nodes of the next `count` tasks, fewer when they are full; count them in."""
 
     def ended(self, node: int, now_s: float) -> None:
         """Take note that a task of a node is over."""
@@ -48,22 +48,22 @@ class ByPolicy:
         self._cores, self._slots = cores, cores + extra
         self._rng = Random(0)
 
-    def choose(self, wanted: int, now_s: float) -> list[int]:
+    def choose(self, count: int, now_s: float) -> list[int]:
         """Ask."""
         ask = Ask(AppView("job"), 20, Resources(0, 1))
-        size, chosen = Resources(0, self._cores), list[int]()
-        spreads = [self._tie(node, now_s) if wanted else 0.0 for node in self._nodes]
-        while len(chosen) < wanted:
+        size, nodes = Resources(0, self._cores), list[int]()
+        spreads = [self._tie(node, now_s) if count else 0.0 for node in self._nodes]
+        while len(nodes) < count:
             views = [
                 NodeView(f"{n:09}", capacity=size, containers=known, slots=self._slots, attained_sd_s=spreads[n])
                 for n, known in enumerate(self._known)
             ]
-            found = place(ask, views, Variance(), self._rng).node
-            if found is None:
+            node = place(ask, views, Variance(), self._rng).node
+            if node is None:
                 break
-            chosen.append(int(found))
-            self._known[int(found)] += 1
-        return chosen
+            nodes.append(int(node))
+            self._known[int(node)] += 1
+        return nodes
 
     def ended(self, node: int, now_s: float) -> None:
         """Count it out."""
@@ -91,23 +91,21 @@ class ByLevel:
         self.looks = 0
         """How often a spread was asked for."""
 
-    def choose(self, wanted: int, now_s: float) -> list[int]:
+    def choose(self, count: int, now_s: float) -> list[int]:
         """Take the levels one after the other (Algorithm 3, lines 11 to 17)."""
-        chosen: list[int] = []
+        nodes: list[int] = []
         for level, heap in enumerate(self._levels):
-            if len(chosen) == wanted:
+            if len(nodes) == count:
                 break
             if heap:
-                found = (
-                    self._plain(heap, wanted - len(chosen))
-                    if level < 2
-                    else self._least(heap, wanted - len(chosen), now_s)
+                batch = (
+                    self._plain(heap, count - len(nodes)) if level < 2 else self._least(heap, count - len(nodes), now_s)
                 )
-                for node in found:
+                for node in batch:
                     self._known[node] = level + 1
                     self.changed(node, now_s)
-                chosen += found
-        return chosen
+                nodes += batch
+        return nodes
 
     def ended(self, node: int, now_s: float) -> None:
         """Count it out."""
@@ -121,19 +119,19 @@ class ByLevel:
         if level < len(self._levels):
             heappush(self._levels[level], (now_s / 2 if level > 1 else 0.0, node, self._set[node]))
 
-    def _plain(self, heap: list[tuple[float, int, int]], wanted: int) -> list[int]:
-        found: list[int] = []
-        while heap and len(found) < wanted:
+    def _plain(self, heap: list[tuple[float, int, int]], count: int) -> list[int]:
+        nodes: list[int] = []
+        while heap and len(nodes) < count:
             _, node, version = heappop(heap)
             if version == self._set[node]:
-                found.append(node)
-        return found
+                nodes.append(node)
+        return nodes
 
-    def _least(self, heap: list[tuple[float, int, int]], wanted: int, now_s: float) -> list[int]:
-        found: list[int] = []
+    def _least(self, heap: list[tuple[float, int, int]], count: int, now_s: float) -> list[int]:
+        nodes: list[int] = []
         exact: list[tuple[float, int]] = []
         half_s = now_s / 2
-        while len(found) < wanted:
+        while len(nodes) < count:
             while heap and (not exact or heap[0][0] - half_s <= exact[0][0] + _ROUNDING_S):
                 _, node, version = heappop(heap)
                 if version == self._set[node]:
@@ -141,7 +139,7 @@ class ByLevel:
                     heappush(exact, (self._nodes[node].spread_s(now_s), node))
             if not exact:
                 break
-            found.append(heappop(exact)[1])
+            nodes.append(heappop(exact)[1])
         for spread_s, node in exact:
             heappush(heap, (spread_s + half_s, node, self._set[node]))
-        return found
+        return nodes

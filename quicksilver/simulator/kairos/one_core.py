@@ -102,7 +102,7 @@ class OneCore:
             return abs(self._run.attained_s - self._idle[0].attained_s) / 2
         ahead_s = [task.attained_s - self._run.attained_s for task in self._idle]
         tasks = len(ahead_s) + 1
-        return sqrt(tasks * sum(one * one for one in ahead_s) - sum(ahead_s) ** 2) / tasks
+        return sqrt(tasks * sum(gap_s * gap_s for gap_s in ahead_s) - sum(ahead_s) ** 2) / tasks
 
     def attained_s(self, now_s: float) -> list[float]:
         """Return what each task has attained."""
@@ -171,13 +171,13 @@ class OneCore:
 
     def _starving(self, now_s: float) -> Task | None:
         """Return who stood still for too long, the longest first."""
-        found = None
+        candidate = None
         for task in self._idle:
             if now_s >= task.idle_since_s + self._starve_s and (
-                found is None or (task.idle_since_s, task.number) < (found.idle_since_s, found.number)
+                candidate is None or (task.idle_since_s, task.number) < (candidate.idle_since_s, candidate.number)
             ):
-                found = task
-        return found
+                candidate = task
+        return candidate
 
     def _least(self) -> Task:
         """Return who stands still and has attained least."""

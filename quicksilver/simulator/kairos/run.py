@@ -78,8 +78,8 @@ class Run:
 
     def _submit(self, job: Job) -> None:
         progress = Progress(job)
-        self._tasks += progress.left
-        if progress.left:
+        self._tasks += progress.open_tasks
+        if progress.open_tasks:
             self._queue.append(progress)
             self._send(job.arrives_s)
         else:
@@ -125,7 +125,7 @@ class Run:
         owner = task.owner
         more = owner.ends(task, now_s)
         self._reports.append((now_s + self._delay_s, number, owner if more else None))
-        if not owner.left:
+        if not owner.open_tasks:
             self._result.jobs.append(owner.outcome(now_s))
 
     def _close(self) -> None:

@@ -41,7 +41,7 @@ class Task:
 class Progress:
     """A job on its way."""
 
-    __slots__ = ("job", "left", "left_of", "ready", "sent", "spans_s", "stage", "waited_s")
+    __slots__ = ("job", "left_of", "open_tasks", "ready", "sent", "spans_s", "stage", "waited_s")
 
     def __init__(self, job: Job) -> None:
         """Begin with nothing done."""
@@ -53,7 +53,7 @@ class Progress:
         self.stage = 0
         self.spans_s: list[tuple[float, float]] = [(inf, 0.0)] * len(self.left_of) if job.staged else []
         """Of each stage: the first begin, the last end."""
-        self.left = len(job.durations_s)
+        self.open_tasks = len(job.durations_s)
         """Tasks that are not over yet."""
         self.sent = 0
         """Tasks that have a node."""
@@ -61,7 +61,7 @@ class Progress:
 
     def ends(self, task: Task, now_s: float) -> bool:
         """Take note that a task is over; returns whether the next stage can be sent now."""
-        self.left -= 1
+        self.open_tasks -= 1
         self.waited_s += task.started_s - self.job.arrives_s
         if not self.spans_s:
             return False
