@@ -44,14 +44,14 @@ def of_job(job: Job, core: int, room: Room) -> Application:
     """
     if not job.durations_s or max(job.durations_s) <= 0:
         raise SimulatorError(f"job {job.number} has no tasks that take time: nothing to admit; leave it out")
-    one = Components(len(job.durations_s), *_size(job))
-    fitting = one.fitting(room.millicores, room.memory_mb or 1 << 62)
+    components = Components(len(job.durations_s), *_size(job))
+    fitting = components.fitting(room.millicores, room.memory_mb or 1 << 62)
     if not fitting:
         raise SimulatorError(
             f"job {job.number}: a task of {job.cores:g} cores and {job.memory_mb} MB is larger than the cluster; "
             "give it more slots or memory"
         )
-    longest_s, many = max(job.durations_s), one.count
+    longest_s, many = max(job.durations_s), components.count
     runtime_s = longest_s if many <= fitting else max(longest_s, longest_s * many / fitting)
     return Application(
         **{name: getattr(job, name) for name in ("number", "arrives_s", "name", "user", "queue", "cores", "memory_mb")},

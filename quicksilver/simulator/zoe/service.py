@@ -13,7 +13,7 @@ class InService:
 
     app: Application
     all_workers: int
-    left: float
+    remaining_s: float
     """Work, in worker-seconds, at `since_s`."""
     begun_s: float
     since_s: float
@@ -31,16 +31,16 @@ class InService:
 
     def grant(self, elastic: int, work: Work, now_s: float) -> float:
         """Go on with so many elastic components; return when it will be done."""
-        self.left = self.left_at(now_s)
+        self.remaining_s = self.left_at(now_s)
         self.since_s = now_s
         self.elastic = elastic
         self.rate = workers(self.app.core, elastic, work)
         self.version += 1
-        return now_s + self.left / self.rate
+        return now_s + self.remaining_s / self.rate
 
     def left_at(self, now_s: float) -> float:
         """Return the work left at `now_s`, in worker-seconds."""
-        return max(0.0, self.left - self.rate * (now_s - self.since_s))
+        return max(0.0, self.remaining_s - self.rate * (now_s - self.since_s))
 
 
 class Means:
