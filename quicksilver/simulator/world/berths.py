@@ -18,7 +18,7 @@ class Berths:
     def __init__(self, yarn: Yarn, size: Resources, rng: Random) -> None:
         """Begin without any. size: of each of them."""
         self._yarn, self._size, self._rng = yarn, size, rng
-        self._held: dict[int, y.ContainerProto] = {}
+        self._containers: dict[int, y.ContainerProto] = {}
         """By job."""
         self._names: set[str] = set()
         """Of all that have not ended."""
@@ -40,18 +40,18 @@ class Berths:
         if own is None:
             self._waiting.append(job)
             return False
-        self._held[job.number], self._tasks[job.number] = own, job.size
+        self._containers[job.number], self._tasks[job.number] = own, job.size
         self._names.add(ids.container_id_text(own.id))
         return True
 
     def of(self, number: int) -> y.ContainerProto | None:
         """Return what a job's master holds."""
-        return self._held.get(number)
+        return self._containers.get(number)
 
     def leave(self, number: int) -> y.ContainerProto | None:
         """Note that a job is over; return the container that has to end."""
         self._tasks.pop(number, None)
-        return self._held.pop(number, None)
+        return self._containers.pop(number, None)
 
     def ended(self, container_id: str) -> None:
         """Forget a container that has ended."""

@@ -66,7 +66,7 @@ class JobMasters:
         """By job."""
         self.queues = dict.fromkeys(setup.queues)
         """Paths of the queues that there are by now."""
-        self._left = 0
+        self._open_jobs = 0
         """Jobs that have arrived and are not over."""
         self._jobs: Iterator[Job] | None = iter(jobs)
         self._before: Job | None = None
@@ -87,7 +87,7 @@ class JobMasters:
     @property
     def going(self) -> bool:
         """Whether jobs are still to arrive or to end."""
-        return self._left > 0 or self._jobs is not None
+        return self._open_jobs > 0 or self._jobs is not None
 
     def next(self) -> None:
         """Have the next job arrive in its time, or at once when it had to wait for the one before it."""
@@ -98,8 +98,8 @@ class JobMasters:
             self._clock.at(max(self._clock.now_s, EPOCH_S + job.arrives_s), self._arrive, job)
 
     def _arrive(self, job: Job) -> None:
-        self._left += 1
-        if self._setup.max_jobs and self._left > self._setup.max_jobs:
+        self._open_jobs += 1
+        if self._setup.max_jobs and self._open_jobs > self._setup.max_jobs:
             self._before = job
         else:
             self._submit(job)
@@ -152,7 +152,7 @@ class JobMasters:
         wanting = self._yarn.scheduler.wanting
         got = self._yarn.allocate(number, body)
         if self._yarn.scheduler.wanting and not wanting:
-            self._regular.wanted()
+            self._regular.on_demand()
         return got
 
     def _answered(self, number: int, answer: bytes) -> None:
@@ -206,7 +206,7 @@ class JobMasters:
         self._coordinator.attempt(master.attempt_id).on_finished()
         self._coordinator.inventory.update_app(changed(self._records.pop(number), finished_s=self._clock.now_s))
         self._yarn.unregister(number)
-        self._left -= 1
+        self._open_jobs -= 1
         own = self._berths.leave(number)
         if own is not None:
             self._sites[ids.node_id_text(own.nodeId)].end(ids.container_id_text(own.id))
@@ -259,9 +259,9 @@ class JobMasters:
         if container_id not in master.assigned:
             return  # it stood still and had to make room
         master.ended(container_id, self._clock.now_s - EPOCH_S)
-        for other in master.take_to_begin():
-            for site in self._site(master, other):
-                site.begin_task(other)
+        for next_id in master.take_to_begin():
+            for site in self._site(master, next_id):
+                site.begin_task(next_id)
         if master.done:
             self._polls.finish(master.job.number)
         if not master.at_rest:

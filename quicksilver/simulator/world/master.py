@@ -59,12 +59,12 @@ class Master:
         self.tasks = [Progress(now_s) for _ in job.tasks]
         self.assigned: dict[str, int] = {}
         """Containers to tasks."""
-        self.given: set[str] = set()
+        self.grants: set[str] = set()
         self.released = 0
-        self._left = len(self.tasks)
+        self._open_tasks = len(self.tasks)
         self._where, self._ratio = where, slow_start_ratio
         self._named = any(task.host is not None for task in job.tasks)
-        self._wanted: dict[int, dict[int, tuple[str, ...]]] = {}
+        self._demand: dict[int, dict[int, tuple[str, ...]]] = {}
         """By stage: tasks that have no container."""
         self._rows: dict[Row, int] = {}
         self._changed: dict[Row, None] = {}
@@ -76,7 +76,7 @@ class Master:
         self._stage_of = [stage for stage, size in enumerate(sizes) for _ in range(size)]
         self._left_of = list(sizes)
         """Of each stage, how many tasks have not ended."""
-        self._on = self._asked = 0
+        self._on = self._last_stage = 0
         """The stage whose tasks may run, and the last one that is asked for."""
         self._begun: set[int] = set()
         """Tasks with a container that runs or has done them."""
@@ -95,18 +95,18 @@ class Master:
     @property
     def done(self) -> bool:
         """Whether all tasks have ended."""
-        return not self._left
+        return not self._open_tasks
 
     @property
     def at_rest(self) -> bool:
         """Whether it has tasks left, and nothing to say."""
-        return bool(self._left) and not self._changed and not self._release
+        return bool(self._open_tasks) and not self._changed and not self._release
 
     # Stages
 
     def _ask(self, now_s: float) -> None:
         """Want all tasks of the stage that is to be asked for, as far as none has a container."""
-        assigned, stage = set(self.assigned.values()), self._asked
+        assigned, stage = set(self.assigned.values()), self._last_stage
         for number in range(self._firsts[stage], self._firsts[stage + 1]):
             if number not in assigned and self.tasks[number].ended_s is None:
                 self.tasks[number].wanted_s = now_s
@@ -115,13 +115,13 @@ class Master:
     def _look_ahead(self, now_s: float) -> None:
         """Ask for the next stage when it is time."""
         on, last = self._on, len(self._left_of) - 1
-        if self._asked != on or on == last or self._wanted.get(on) or priority_of(on) == priority_of(on + 1):
+        if self._last_stage != on or on == last or self._demand.get(on) or priority_of(on) == priority_of(on + 1):
             return
         first, end = self._firsts[on], self._firsts[on + 1]
         if end - first - self._left_of[on] < self._ratio * (end - first):
             return
         if all(number in self._begun for number in range(first, end)):
-            self._asked = on + 1
+            self._last_stage = on + 1
             self._ask(now_s)
 
     def _next_stage(self, now_s: float) -> None:
@@ -131,17 +131,17 @@ class Master:
         for container_id in self._standing:
             self.tasks[self.assigned[container_id]].began_s = now_s
         self._standing = {}
-        if self._asked < self._on:
-            self._asked = self._on
+        if self._last_stage < self._on:
+            self._last_stage = self._on
             self._ask(now_s)
         self._look_ahead(now_s)
 
     def _fall_behind(self) -> None:
         """Put off the next stage: a task of the one that is on needs a container again."""
-        self._asked = self._on
-        for number, names in self._wanted.pop(self._on + 1, {}).items():
+        self._last_stage = self._on
+        for number, names in self._demand.pop(self._on + 1, {}).items():
             self._count(number, names, -1)
-        lacking = max(0, len(self._wanted[self._on]) - len(self._to_end))
+        lacking = max(0, len(self._demand[self._on]) - len(self._to_end))
         for container_id in list(self._standing)[:lacking]:
             del self._standing[container_id]
             self._begun.discard(self.assigned.pop(container_id))
@@ -166,7 +166,7 @@ class Master:
     def _want(self, number: int) -> None:
         host = self.job.tasks[number].host
         names = (_ANY,) if host is None else (*self._where(host), _ANY)
-        self._wanted.setdefault(self._stage_of[number], {})[number] = names
+        self._demand.setdefault(self._stage_of[number], {})[number] = names
         self._count(number, names, 1)
 
     def _count(self, number: int, names: tuple[str, ...], more: int) -> None:
@@ -201,29 +201,29 @@ class Master:
 
     def _assign(self, container: y.ContainerProto) -> bool:
         container_id = ids.container_id_text(container.id)
-        assert container_id not in self.given, f"{container_id} was given twice"
-        self.given.add(container_id)
+        assert container_id not in self.grants, f"{container_id} was given twice"
+        self.grants.add(container_id)
         host, priority = container.nodeId.host, container.priority.priority
-        stage = next((n for n, wanted in self._wanted.items() if wanted and priority_of(n) == priority), None)
+        stage = next((n for n, tasks in self._demand.items() if tasks and priority_of(n) == priority), None)
         if stage is None:
             self.released += 1
             self._release.append(container.id)
             return False
-        wanted = self._wanted[stage]
-        number = next(iter(wanted))
+        tasks = self._demand[stage]
+        number = next(iter(tasks))
         if self._named:
-            number = next((n for n, names in wanted.items() if host in names), number)
-        self._count(number, wanted.pop(number), -1)
+            number = next((n for n, names in tasks.items() if host in names), number)
+        self._count(number, tasks.pop(number), -1)
         self.assigned[container_id] = number
         return True
 
     def reuse(self, container_id: str) -> bool:
         """Give a container whose task is done the next one that may run; False when none is wanted."""
-        wanted = self._wanted.get(self._on)
-        if not wanted:
+        tasks = self._demand.get(self._on)
+        if not tasks:
             return False
-        number = next(iter(wanted))
-        self._count(number, wanted.pop(number), -1)
+        number = next(iter(tasks))
+        self._count(number, tasks.pop(number), -1)
         self.assigned[container_id] = number
         return True
 
@@ -236,7 +236,7 @@ class Master:
         assert status.exit_status != 0, "a task that ended well was told to have ended"
         self.tasks[number].lost += 1
         self._begun.discard(number)
-        if self._stage_of[number] <= self._asked:
+        if self._stage_of[number] <= self._last_stage:
             self._want(number)
         if self._stage_of[number] == self._on:
             self._fall_behind()
@@ -260,9 +260,9 @@ class Master:
         assert task.ended_s is None, f"{container_id}: its task was done before"
         assert stage == self._on, f"{container_id}: its task ran before its stage"
         task.ended_s = now_s
-        self._left -= 1
+        self._open_tasks -= 1
         self._left_of[stage] -= 1
         if self._left_of[stage]:
             self._look_ahead(now_s)
-        elif self._left:
+        elif self._open_tasks:
             self._next_stage(now_s)

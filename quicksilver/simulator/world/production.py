@@ -98,9 +98,9 @@ class World:
         """The time."""
         return self.clock.now_s
 
-    def later(self, seconds: float, what: Callable[[], None]) -> None:
+    def later(self, seconds: float, do: Callable[[], None]) -> None:
         """Do something after so many seconds; what is due at once goes in the order in which it was asked for."""
-        self.clock.later(seconds, what)
+        self.clock.later(seconds, do)
 
     @property
     def going(self) -> bool:
@@ -117,7 +117,7 @@ class World:
         every = (policies, *policies.alternatives.values())
         self._regular.begin(
             self._rng,
-            all(one.policy_name(slot) == "none" for slot in ("police", "correct") for one in every),
+            all(each.policy_name(slot) == "none" for slot in ("police", "correct") for each in every),
             self._report,
         )
         self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)

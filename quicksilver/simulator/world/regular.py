@@ -97,7 +97,7 @@ class Regular:
         """Note that a container of a node has ended."""
         self._plan_beat(site)
 
-    def wanted(self) -> None:
+    def on_demand(self) -> None:
         """Note that guaranteed containers are wanted where none were before."""
         for site in self._sites.values():
             self._plan_beat(site)

@@ -59,18 +59,18 @@ class Master:
 
 
 class Stages:
-    """How far the stages of a job are: those before `at` have ended, those before `asked` were asked for."""
+    """How far the stages of a job are: those before `at` have ended, those before `asks` were asked for."""
 
-    __slots__ = ("asked", "at", "began", "ended", "held", "sizes")
+    __slots__ = ("asks", "at", "began", "ended", "sizes", "standby")
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         """Begin with the first stage asked for."""
-        self.sizes, self.asked, self.at = sizes, 1, 0
+        self.sizes, self.asks, self.at = sizes, 1, 0
         self.began = 0
         """Containers that run, or ran, of all stages."""
         self.ended = 0
         """Tasks of the stage that is on."""
-        self.held: list[tuple[int, int]] = []
+        self.standby: list[tuple[int, int]] = []
         """(task, node) of containers of the next stage that stand still."""
 
     def of(self, task: int) -> int:
@@ -83,7 +83,7 @@ class Stages:
 
     def next_wanted(self, slow_start_ratio: float) -> bool:
         """Return whether it is time to ask for the next stage."""
-        if self.asked != self.at + 1 or self.asked == len(self.sizes) or self.began < sum(self.sizes[: self.asked]):
+        if self.asks != self.at + 1 or self.asks == len(self.sizes) or self.began < sum(self.sizes[: self.asks]):
             return False
         return self.ended >= slow_start_ratio * self.sizes[self.at]
 
@@ -160,7 +160,7 @@ class ResourceManager:
         known = self.nodes[node]
         for demand in self._ended[node]:
             self.scheduler.charge(demand.queue, known, self._size(demand), -1)
-            demand.held -= 1
+            demand.containers -= 1
         self._ended[node] = []
         for assigned in self.scheduler.assign(known):
             self._grant(self.masters[assigned.demand.number], node)
@@ -199,7 +199,7 @@ class ResourceManager:
             stages.began += 1
             self._look_ahead(master, stages)
             if stage > stages.at:
-                stages.held.append((task, node))
+                stages.standby.append((task, node))
                 return
         self._work(master, task, node, stage)
 
@@ -210,8 +210,8 @@ class ResourceManager:
     def _look_ahead(self, master: Master, stages: Stages) -> None:
         """Ask for the next stage with the next heartbeat, when it is time."""
         if stages.next_wanted(self.times.slow_start_ratio):
-            tasks = stages.sizes[stages.asked]
-            stages.asked += 1
+            tasks = stages.sizes[stages.asks]
+            stages.asks += 1
             self.clock.at(self._next_beat_s(master), self._ask, master, tasks)
 
     def _stage_task_over(self, master: Master, stages: Stages) -> None:
@@ -219,8 +219,8 @@ class ResourceManager:
         self._look_ahead(master, stages)
         if stages.ended == stages.sizes[stages.at]:
             stages.at, stages.ended = stages.at + 1, 0
-            held, stages.held = stages.held, []
-            for task, node in held:
+            standby, stages.standby = stages.standby, []
+            for task, node in standby:
                 self._work(master, task, node, stages.at)
             self._look_ahead(master, stages)
 
@@ -230,9 +230,9 @@ class ResourceManager:
             self._stage_task_over(master, master.stages)
         if not self._ended[node]:
             now_s = self.clock.now_s
-            self.clock.at(now_s if self.times.end_beats else self.beats.next_s(node, now_s), self._told, node)
+            self.clock.at(now_s if self.times.end_beats else self.beats.next_s(node, now_s), self._on_report, node)
         self._ended[node].append(master.demand)
 
-    def _told(self, node: int) -> None:
+    def _on_report(self, node: int) -> None:
         self._beat(node)
         self._sweep()

@@ -53,7 +53,7 @@ class Demand:
     number: int
     queue: str
     rows: dict[Key, Rows] = field(default_factory=dict)
-    held: int = 0
+    containers: int = 0
     """Containers that it was given and that have not ended, for the Fair Scheduler."""
 
 
@@ -157,19 +157,19 @@ class Scheduler:
         assignments: list[Assigned] = []
         off_switch = self._off_switch or int(node.free.vcores / 2) + 1
         while self._demands and node.used.vcores < node.capacity.vcores and (off_switch or self._named):
-            one = self._one(node, off_switch)
-            if one is None:
+            assignment = self._next(node, off_switch)
+            if assignment is None:
                 break
-            assigned, local = one
+            assigned, local = assignment
             off_switch -= not local
             self.charge(assigned.demand.queue, node, assigned.size, 1)
-            assigned.demand.held += 1
+            assigned.demand.containers += 1
             assignments.append(assigned)
             if not assigned.demand.rows:
                 self.forget(assigned.demand)
         return assignments
 
-    def _one(self, node: YarnNode, off_switch: int) -> tuple[Assigned, bool] | None:
+    def _next(self, node: YarnNode, off_switch: int) -> tuple[Assigned, bool] | None:
         for line in self._lines():
             for number in self._numbers(line):
                 demand = self._demands[number]
@@ -183,7 +183,7 @@ class Scheduler:
         """Return the applications of a line in their order."""
         if not self._fair:
             return self._wanting[line]
-        return sorted(self._wanting[line], key=lambda number: (self._demands[number].held, number))
+        return sorted(self._wanting[line], key=lambda number: (self._demands[number].containers, number))
 
     def _lines(self) -> list[str]:
         if not self._queues:

@@ -49,7 +49,7 @@ class Surroundings(Protocol):
     def now_s(self) -> float:
         """The time."""
 
-    def later(self, seconds: float, what: Callable[[], None]) -> None:
+    def later(self, seconds: float, do: Callable[[], None]) -> None:
         """Do something after so many seconds."""
 
     def run_s(self, container_id: str, node_id: str) -> float:

@@ -118,8 +118,8 @@ class Yarn:
         for row in request.ask:
             key = row.priority.priority, row.allocation_request_id
             if row.execution_type_request.execution_type == y.OPPORTUNISTIC:
-                wanted = opportunistic.setdefault(key, Rows(resources_of(row.capability)))
-                wanted.counts[row.resource_name] = row.num_containers
+                rows = opportunistic.setdefault(key, Rows(resources_of(row.capability)))
+                rows.counts[row.resource_name] = row.num_containers
             else:
                 size = resources_of(row.capability)
                 self.scheduler.row(app.demand, key, size, row.resource_name, row.num_containers)
@@ -140,15 +140,15 @@ class Yarn:
         """Return what guaranteed containers leave of all nodes."""
         return self.scheduler.total - sum(self.used.values(), Resources())
 
-    def _at_once(self, app: App, wanted: dict[Key, Rows]) -> list[y.ContainerProto]:
+    def _at_once(self, app: App, asks: dict[Key, Rows]) -> list[y.ContainerProto]:
         granted = []
-        for key, rows in wanted.items():
-            left = rows.counts.get(ANY, 0)
+        for key, rows in asks.items():
+            remaining = rows.counts.get(ANY, 0)
             for host, count in rows.counts.items():
                 node = self.by_host.get(host)
-                for _ in range(min(left, count) if node is not None else 0):
+                for _ in range(min(remaining, count) if node is not None else 0):
                     assert node is not None
-                    left -= 1
+                    remaining -= 1
                     granted.append(self._grant(app, node, key, rows.size, opportunistic=True))
         return granted
 
@@ -181,9 +181,9 @@ class Yarn:
         status.container_id.CopyFrom(container.proto.id)
         app.completed.append(status)
 
-    def _promote(self, app: App, wanted: Iterable[y.UpdateContainerRequestProto]) -> None:
+    def _promote(self, app: App, requests: Iterable[y.UpdateContainerRequestProto]) -> None:
         """Make running opportunistic containers guaranteed where their node has room by the ResourceManager's count."""
-        for request in wanted:
+        for request in requests:
             container = app.containers.get(request.container_id.id)
             if container is None or not container.opportunistic or request.update_type != y.PROMOTE_EXECUTION_TYPE:
                 continue
