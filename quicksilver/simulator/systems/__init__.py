@@ -92,5 +92,5 @@ def load(name: str) -> System:
     if name not in SYSTEMS:
         raise UnknownSystemError(name, SYSTEMS)
     module, _, attribute = SYSTEMS[name].partition(":")
-    found: System = getattr(import_module(module), attribute)
-    return found
+    system: System = getattr(import_module(module), attribute)
+    return system

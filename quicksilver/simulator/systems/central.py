@@ -36,8 +36,8 @@ class Waits:
 
     def idle_from(self, first: int) -> list[int]:
         """Return the nodes without tasks, by number, from `first` on."""
-        found = sorted(self.idle)
-        return found[bisect_left(found, first) :] if first else found
+        nodes = sorted(self.idle)
+        return nodes[bisect_left(nodes, first) :] if first else nodes
 
     def by_wait(self, now_s: float, first: int = 0) -> Iterator[tuple[float, int]]:
         """Yield (wait, node) of nodes with tasks, from `first` on, by wait, then number; not computed until read.
@@ -46,18 +46,18 @@ class Waits:
         """
         self._put_away()
         queued_s, ends_s, free_s = self.queued_s, self.ends_s, self.free_s
-        found: list[tuple[float, int]] = []
+        waits: list[tuple[float, int]] = []
         for number in sorted(self._shelves):
             for node in self._shelves[number]:
                 if node >= first:
                     wait_s = free_s[node] - now_s
                     at_least_s = queued_s[node] + LATE_S if ends_s[node] else queued_s[node]
-                    found.append((wait_s if wait_s > at_least_s else at_least_s, node))
-            found.sort()
-            sure = bisect_left(found, ((number + 1) * _SHELF_S - now_s,))  # all others wait so long or longer
-            yield from found[:sure]
-            del found[:sure]
-        yield from found
+                    waits.append((wait_s if wait_s > at_least_s else at_least_s, node))
+            waits.sort()
+            sure = bisect_left(waits, ((number + 1) * _SHELF_S - now_s,))  # all others wait so long or longer
+            yield from waits[:sure]
+            del waits[:sure]
+        yield from waits
 
     def _put_away(self) -> None:
         shelf, shelves, free_s, idle = self._shelf, self._shelves, self.free_s, self.idle
@@ -106,8 +106,8 @@ class Central(Waits):
     def ended(self, node: int) -> None:
         """Note that it ended."""
         self.ends_s[node] = 0.0
-        left = self.count[node] = self.count[node] - 1
-        if left:
+        remaining = self.count[node] = self.count[node] - 1
+        if remaining:
             self.free_s[node] = self.queued_s[node]
         else:
             self.idle.add(node)

@@ -63,7 +63,7 @@ class _Probed(Single):
         self.runs_long = bytearray(self.nodes)
         self.marks: list[Marks | None] = [None] * self.nodes
         """What came with the last long task, by node."""
-        self._sent = self._probes = self._behind = self._again = self._kept = 0
+        self._sent = self._probes = self._behind = self._again = self._to_short = 0
 
     def counts(self) -> dict[str, int]:
         """Return probes of short jobs, those queued behind long tasks, and those drawn again (Table 3.2)."""
@@ -71,7 +71,7 @@ class _Probed(Single):
             "probes": self._probes,
             "behind_long": self._behind,
             "rescheduled": self._again,
-            "to_short_partition": self._kept,
+            "to_short_partition": self._to_short,
         }
 
     def arrive(self, job: int, tasks: int, now_s: float) -> None:
@@ -79,12 +79,12 @@ class _Probed(Single):
         task_s, at_s = self.task_s[job], now_s + self.delay_s
         if self.is_long[job]:
             self.left_s[job] = -1.0
-            waits, idle = self.central.by_wait(now_s, self.kept), self.central.idle_from(self.kept)
+            waits, idle = self.central.by_wait(now_s, self.short_nodes), self.central.idle_from(self.short_nodes)
             nodes = spread(tasks, task_s, waits, idle)
             self.central.placed(nodes, task_s)
             self._sent += 1
-            held = bytes(map(bool, self.central.count))
-            self.later(at_s, self._land_long, job, nodes, Marks(self._sent, held))
+            bits = bytes(map(bool, self.central.count))
+            self.later(at_s, self._land_long, job, nodes, Marks(self._sent, bits))
             return
         self.left_s[job] = tasks * task_s
         self.least_s = min(self.least_s, task_s)
@@ -125,16 +125,16 @@ class _Probed(Single):
                 self._next(node, now_s)
         if refused:
             self._again += refused
-            chosen = again(refused, attempt, marks, range(self.kept) or self.everywhere, self.rng)
-            self._kept += refused if attempt > 1 else 0
-            self.later(now_s + self.rtt_s, self._land, job, chosen, attempt + 1)
+            targets = again(refused, attempt, marks, range(self.short_nodes) or self.everywhere, self.rng)
+            self._to_short += refused if attempt > 1 else 0
+            self.later(now_s + self.rtt_s, self._land, job, targets, attempt + 1)
 
     def freed(self, node: int, now_s: float) -> None:
         """Go on with the queue."""
         if self.runs_long[node]:
             self.runs_long[node] = 0
-            left = self.long_count[node] = self.long_count[node] - 1
-            if not left:
+            remaining = self.long_count[node] = self.long_count[node] - 1
+            if not remaining:
                 self.longs[node] = 0
             self.central.ended(node)
         self._next(node, now_s)

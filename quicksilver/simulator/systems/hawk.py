@@ -43,7 +43,7 @@ class HawkSettings(SparrowSettings, PartitionSettings):
     """Short jobs run on the nodes kept for them alone (§2.4.6, which steals nothing)."""
 
     @model_validator(mode="after")
-    def _kept(self) -> Self:
+    def _check_split(self) -> Self:
         if self.split and not self.short_partition_ratio:
             raise ValueError("split: keep nodes for short jobs, short_partition_ratio above 0")
         return self
@@ -84,7 +84,7 @@ class Fifo(Single):
         long, central = self.is_long[job], self.central
         if long and central is not None:
             task_s = self.task_s[job]
-            nodes = spread(tasks, task_s, central.by_wait(now_s, self.kept), central.idle_from(self.kept))
+            nodes = spread(tasks, task_s, central.by_wait(now_s, self.short_nodes), central.idle_from(self.short_nodes))
             central.placed(nodes, task_s)
         else:
             cfg = self.probing
@@ -164,23 +164,23 @@ class Fifo(Single):
         What a thief has is not behind a long task any more.
         """
         random, longs, queues = self.rng.random, self.longs, self.queues
-        first, count = self.kept, self.nodes - self.kept
+        first, count = self.short_nodes, self.nodes - self.short_nodes
         for contacted in range(1, self.contacts + 1):
             victim = first + int(random() * count)
             if longs[victim] and queues[victim]:
                 queue, runs_long = queues[victim], self.runs[victim] >= 0
                 some_wait = longs[victim] > runs_long
                 long = bytes([self.is_long[item >> 1] for item in queue]) if some_wait else bytes(len(queue))
-                found = next(short_runs(long, runs_long), None)
-                if found is not None:
-                    self._take(queue, found, mine)
+                span = next(short_runs(long, runs_long), None)
+                if span is not None:
+                    self._take(queue, span, mine)
                     self._contacted += contacted
                     return True
         self._contacted += self.contacts
         return False
 
-    def _take(self, queue: deque[int], found: tuple[int, int], mine: deque[int]) -> None:
-        begin, end = found
+    def _take(self, queue: deque[int], span: tuple[int, int], mine: deque[int]) -> None:
+        begin, end = span
         items = list(queue)
         mine.extend(item & ~1 for item in items[begin:end])
         queue.clear()
@@ -210,7 +210,7 @@ class Hawk:
         """Run all jobs to their end."""
         run = Fifo(self.name, cluster, settings, settings.contacts, settings.central, seed)
         if settings.split:
-            run.shorts = range(run.kept) or run.everywhere
+            run.shorts = range(run.short_nodes) or run.everywhere
         return run.run(jobs)
 
 

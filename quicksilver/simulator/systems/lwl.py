@@ -73,7 +73,7 @@ class _Placed(Single):
         task_s = self.task_s[job]
         self.left_s[job] = tasks * task_s
         self.least_s = min(self.least_s, task_s)
-        nodes = self._least(tasks, task_s, now_s, self.kept if self.is_long[job] else 0)
+        nodes = self._least(tasks, task_s, now_s, self.short_nodes if self.is_long[job] else 0)
         self.central.placed(nodes, task_s)
         self.later(now_s + self.delay_s, self._land, job, nodes)
 

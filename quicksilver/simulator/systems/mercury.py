@@ -149,11 +149,11 @@ class _System:
 
     def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
         """Run all jobs. Raises SimulatorError for policies that cannot be loaded, or a task that fits no node."""
-        made = world(jobs, cluster, settings, seed)
+        simulation = world(jobs, cluster, settings, seed)
         busy: list[tuple[float, float]] = []
-        made.later(0.0, partial(_sample, made, busy, settings.sample_s))
-        made.go()
-        return outcome(made, self.name, seed, busy)
+        simulation.later(0.0, partial(_sample, simulation, busy, settings.sample_s))
+        simulation.go()
+        return outcome(simulation, self.name, seed, busy)
 
 
 def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int, until_s: float = inf) -> World:
@@ -209,7 +209,7 @@ def _hours(policies: Policies, begins: str) -> Callable[[float], Hours] | None:
 
     def hours(now_s: float) -> Hours:
         known = calendar.hours(now_s + ahead_s)
-        return Hours(known.open, tuple(replace(one, at_s=one.at_s - ahead_s) for one in known.coming))
+        return Hours(known.open, tuple(replace(change, at_s=change.at_s - ahead_s) for change in known.coming))
 
     return hours
 

@@ -32,26 +32,26 @@ class Recorded:
         """Return what became of these jobs. Raises SimulatorError when they are not those of the store."""
         if not settings.store:
             raise SimulatorError("recorded: set recorded.store to the proxy's store that the trace is of")
-        found = SimResult(self.name, seed)
+        result = SimResult(self.name, seed)
         tasks = tries = 0
         lost_s = 0.0
         intervals: list[RecordedJob] = []
         records = iter(read_recorded(settings.store))
         for job in jobs:
-            one = next((record for record in records if _same(record.job, job)), None)
-            if one is None:
+            match = next((record for record in records if _same(record.job, job)), None)
+            if match is None:
                 raise SimulatorError(
                     f"recorded: job {job.number} ({job.name}) is not in {settings.store} as it is here"
                 )
-            found.jobs.append(replace(one.outcome, number=job.number))
-            intervals.append(one)
-            tasks, tries = tasks + len(one.tasks), tries + sum(task.tries for task in one.tasks)
-            lost_s += sum(task.lost_s for task in one.tasks)
-        found.busy = _busy(intervals, cluster.total_slots)
-        found.counts = {"tasks": tasks, "started": tries, "ended": tasks, "lost": 0, "doubled": 0, "events": 0}
-        found.counts["queueable"] = sum(task.kind == "Q" for one in intervals for task in one.tasks)
-        found.extra = {"lost_s": lost_s, "unfinished": float(sum(one.unfinished for one in intervals))}
-        return found
+            result.jobs.append(replace(match.outcome, number=job.number))
+            intervals.append(match)
+            tasks, tries = tasks + len(match.tasks), tries + sum(task.tries for task in match.tasks)
+            lost_s += sum(task.lost_s for task in match.tasks)
+        result.busy = _busy(intervals, cluster.total_slots)
+        result.counts = {"tasks": tasks, "started": tries, "ended": tasks, "lost": 0, "doubled": 0, "events": 0}
+        result.counts["queueable"] = sum(task.kind == "Q" for record in intervals for task in record.tasks)
+        result.extra = {"lost_s": lost_s, "unfinished": float(sum(record.unfinished for record in intervals))}
+        return result
 
 
 def _same(recorded: Job, job: Job) -> bool:
@@ -65,15 +65,15 @@ def _at(recorded: Job, job: Job) -> bool:
 
 def _busy(jobs: Iterable[RecordedJob], slots: int) -> list[tuple[float, float]]:
     """Return samples of how many slots are busy, as a share of those that the cluster is said to have, at most 1."""
-    tasks = [task for one in jobs for task in one.tasks]
+    tasks = [task for record in jobs for task in record.tasks]
     steps = merge(sorted((task.begun_s, 1) for task in tasks), sorted((task.ended_s, -1) for task in tasks))
-    found: list[tuple[float, float]] = []
+    samples: list[tuple[float, float]] = []
     running = 0
     for at_s, step in steps:
         running += step
-        found.append((at_s, min(1.0, running / slots)))
-    every = max(1, len(found) // _SAMPLES)
-    return found[::every]
+        samples.append((at_s, min(1.0, running / slots)))
+    every = max(1, len(samples) // _SAMPLES)
+    return samples[::every]
 
 
 SYSTEM = Recorded()

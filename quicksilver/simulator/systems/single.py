@@ -55,12 +55,12 @@ class PartitionSettings(SingleSettings):
 class _Staged:
     """A job of several stages on its way."""
 
-    __slots__ = ("begun_s", "error_ratio", "job", "left", "spans_s")
+    __slots__ = ("begun_s", "error_ratio", "job", "spans_s", "stages")
 
     def __init__(self, job: Job, error_ratio: float) -> None:
         """error_ratio: its estimates are multiplied by it."""
         self.job, self.error_ratio = job, error_ratio
-        self.left = deque(job.by_stage())
+        self.stages = deque(job.by_stage())
         """Durations and estimate of the stages that are still to come."""
         self.begun_s = 0.0
         """Sum of the times at which its tasks began."""
@@ -79,15 +79,15 @@ class Single:
         self.common = settings
         self.rng = Random(seed)
         ratio = settings.short_partition_ratio if isinstance(settings, PartitionSettings) else 0.0
-        self.kept = kept_for_short(self.nodes, ratio)
+        self.short_nodes = kept_for_short(self.nodes, ratio)
         """Nodes 0.. that run short tasks alone."""
-        self.everywhere, self.general = range(self.nodes), range(self.kept, self.nodes)
+        self.everywhere, self.general = range(self.nodes), range(self.short_nodes, self.nodes)
         self.result = SimResult(name, seed)
         self.busy = bytearray(self.nodes)
         self.events: list[tuple[float, int]] = []
         """(when, node that is done with what it did; below 0: see `_do`)."""
-        self._asked: dict[int, tuple[Callable[..., None], tuple[object, ...]]] = {}
-        self._last_asked = _ARRIVAL
+        self._calls: dict[int, tuple[Callable[..., None], tuple[object, ...]]] = {}
+        self._last_call = _ARRIVAL
         self._ticking = 0
         self._coming: Job | None = None
         """The job that arrives next."""
@@ -126,27 +126,27 @@ class Single:
         events, freed, done = self.events, self.freed, 0
         self._next_job(feed, 0.0)
         while events:
-            now_s, what = heappop(events)
+            now_s, code = heappop(events)
             done += 1
-            if what >= 0:
-                freed(what, now_s)
+            if code >= 0:
+                freed(code, now_s)
             else:
-                self._do(what, now_s, feed)
+                self._do(code, now_s, feed)
         self.done_events = done
         return self._finish()
 
     def later(self, at_s: float, do: Callable[..., None], *args: object) -> None:
         """Call `do(at_s, *args)` then."""
-        self._last_asked -= 1
-        self._asked[self._last_asked] = (do, args)
-        heappush(self.events, (at_s, self._last_asked))
+        self._last_call -= 1
+        self._calls[self._last_call] = (do, args)
+        heappush(self.events, (at_s, self._last_call))
 
-    def _do(self, what: int, now_s: float, feed: Iterator[Job]) -> None:
-        if what == _ARRIVAL:
+    def _do(self, code: int, now_s: float, feed: Iterator[Job]) -> None:
+        if code == _ARRIVAL:
             self._arrived(now_s)
             self._next_job(feed, now_s)
         else:
-            do, args = self._asked.pop(what)
+            do, args = self._calls.pop(code)
             do(now_s, *args)
 
     def every(self, at_s: float, seconds: float, do: Callable[[float], None]) -> None:
@@ -213,7 +213,7 @@ class Single:
             self.given_out(number)
 
     def _next_stage(self, now_s: float, staged: _Staged) -> None:
-        durations_s, estimate_s = staged.left.popleft()
+        durations_s, estimate_s = staged.stages.popleft()
         self._staged[len(self._jobs)] = staged
         self._enter(staged.job, durations_s, estimate_s * staged.error_ratio, staged.error_ratio, now_s)
 
@@ -232,7 +232,7 @@ class Single:
         tasks = staged.job.stages[len(staged.spans_s)]
         staged.begun_s += self.begun_s[number]
         staged.spans_s.append((self.begun_s[number] / tasks, ended_s))
-        if staged.left:
+        if staged.stages:
             self.later(ended_s + self.delay_s, self._next_stage, staged)
         else:
             self._over(staged.job, number, staged.begun_s, tuple(staged.spans_s))
@@ -250,7 +250,7 @@ class Single:
 
     def _finish(self) -> SimResult:
         tasks = sum(outcome.tasks for outcome in self.result.jobs)
-        left = sum(map(len, self.waiting)) + sum(len(tasks) for one in self._staged.values() for tasks, _ in one.left)
-        counts = {"tasks": tasks + left, "started": self.started, "ended": self.started, "lost": left, "doubled": 0}
+        rest = sum(map(len, self.waiting)) + sum(len(tasks) for job in self._staged.values() for tasks, _ in job.stages)
+        counts = {"tasks": tasks + rest, "started": self.started, "ended": self.started, "lost": rest, "doubled": 0}
         self.result.counts = {**counts, "events": self.done_events, **self.counts()}
         return self.result

@@ -74,7 +74,7 @@ class _Run:
         self.admission = self._admission(settings, self.room)
         self.apps: dict[int, Application] = {}
         """Who waits."""
-        self.given: dict[int, tuple[int, float]] = {}
+        self.loads: dict[int, tuple[int, float]] = {}
         """Tasks and work of those in the system, as the trace has them."""
         self.running: dict[int, InService] = {}
         self.used_millicores = 0
@@ -87,7 +87,7 @@ class _Run:
     def _admission(self, settings: ZoeSettings, room: Room) -> Admission:
         order = Order(settings.order, settings.size)
         if settings.discipline == "preemptive":
-            return Preemptive(room, order, self._left)
+            return Preemptive(room, order, self._remaining_ratio)
         plain: dict[str, type[Rigid | Malleable | Flexible]] = {
             "rigid": Rigid,
             "malleable": Malleable,
@@ -95,9 +95,9 @@ class _Run:
         }
         return plain[settings.discipline](room, order)
 
-    def _left(self, number: int) -> float:
-        one = self.running.get(number)
-        return one.left_at(self.clock.now_s) / (one.app.runtime_s * one.all_workers) if one else 1.0
+    def _remaining_ratio(self, number: int) -> float:
+        entry = self.running.get(number)
+        return entry.left_at(self.clock.now_s) / (entry.app.runtime_s * entry.all_workers) if entry else 1.0
 
     def go(self) -> None:
         first = next(self.jobs, None)
@@ -110,11 +110,11 @@ class _Run:
         now_s, together = self.clock.now_s, []
         self._account(arrival=True)
         following: Job | None = None
-        for one in chain((job,), self.jobs):
-            if one.arrives_s != now_s:
-                following = one
+        for newcomer in chain((job,), self.jobs):
+            if newcomer.arrives_s != now_s:
+                following = newcomer
                 break
-            together.append(self._application(one))
+            together.append(self._application(newcomer))
         try:
             changes = self.admission.arrive(
                 [request_of(a, self.settings.interactive_priority) for a in together], now_s
@@ -128,45 +128,45 @@ class _Run:
             self.clock.at(following.arrives_s, self._arrive, following)
 
     def _application(self, job: Job) -> Application:
-        if job.number in self.given:
+        if job.number in self.loads:
             raise SimulatorError(f"job {job.number} is twice in the trace: numbers must be its own")
         app = job if isinstance(job, Application) else of_job(job, self.settings.job_core, self.room)
         self.apps[app.number] = app
-        self.given[job.number] = len(job.durations_s), job.work_s
+        self.loads[job.number] = len(job.durations_s), job.work_s
         self.counts["tasks"] += len(job.durations_s)
         return app
 
     def _carry_out(self, changes: list[Grant]) -> None:
         now_s, work = self.clock.now_s, self.settings.work
         for grant in changes:
-            one = self.running.get(grant.id)
-            if one is None:
+            entry = self.running.get(grant.id)
+            if entry is None:
                 app = self.apps.pop(grant.id)
-                one = self.running[grant.id] = InService.begin(app, work, now_s)
-                self._use(one, app.core)
-                self.counts["started"] += self.given[grant.id][0]
-            more = grant.elastic - one.elastic
+                entry = self.running[grant.id] = InService.begin(app, work, now_s)
+                self._use(entry, app.core)
+                self.counts["started"] += self.loads[grant.id][0]
+            more = grant.elastic - entry.elastic
             self.counts["grants" if more > 0 else "preemptions"] += abs(more)
-            self._use(one, more)
-            done_s = one.grant(grant.elastic, work, now_s)
-            self.clock.at(done_s, self._end, one, one.version)
+            self._use(entry, more)
+            done_s = entry.grant(grant.elastic, work, now_s)
+            self.clock.at(done_s, self._end, entry, entry.version)
         self.samples.add(now_s, self.used_millicores / self.room.millicores)
 
-    def _use(self, one: InService, components: int) -> None:
-        self.used_millicores += components * max(1, round(one.app.cores * 1000))
-        self.used_mb += components * one.app.memory_mb
+    def _use(self, entry: InService, components: int) -> None:
+        self.used_millicores += components * max(1, round(entry.app.cores * 1000))
+        self.used_mb += components * entry.app.memory_mb
 
-    def _end(self, one: InService, version: int) -> None:
-        if version != one.version:
+    def _end(self, entry: InService, version: int) -> None:
+        if version != entry.version:
             return
-        app, now_s = one.app, self.clock.now_s
+        app, now_s = entry.app, self.clock.now_s
         self._account(arrival=False)
         del self.running[app.number]
-        self._use(one, -app.core - one.elastic)
-        tasks, work_s = self.given.pop(app.number)
+        self._use(entry, -app.core - entry.elastic)
+        tasks, work_s = self.loads.pop(app.number)
         self.counts["ended"] += tasks
         self.outcomes.append(
-            JobOutcome(app.number, app.arrives_s, now_s, tasks, work_s, app.klass, one.begun_s - app.arrives_s)
+            JobOutcome(app.number, app.arrives_s, now_s, tasks, work_s, app.klass, entry.begun_s - app.arrives_s)
         )
         self._carry_out(self.admission.depart(app.number, now_s))
 
