@@ -241,7 +241,7 @@ def _jobs(file: Path, fit: Scaling, mistakes: Mistakes) -> list[JobSpec]:
         jobs = list(islice(scaled(read_specs(file, mistakes=mistakes), fit), _JOBS_LIMIT + 1))
     except TraceError as error:
         raise click.ClickException(str(error)) from error
-    for line in mistakes.said():
+    for line in mistakes.words():
         click.echo(line, err=True)
     if len(jobs) > _JOBS_LIMIT:
         raise click.ClickException(f"{file}: more than {_JOBS_LIMIT} jobs; take fewer with --first")

@@ -126,5 +126,5 @@ def survey(trace: Trace) -> Survey:
     if not jobs:
         raise QuicksilverError("there is no job in it", place=trace.source.name, remedy="give a trace with jobs")
     long_s, known = percentile(estimates_s, LONG_PERCENTILE), digest.hexdigest()[:16]
-    arrives_s, left_out, first = (first_s, last_s), tuple(mistakes.said()), tuple(mistakes.first)
+    arrives_s, left_out, first = (first_s, last_s), tuple(mistakes.words()), tuple(mistakes.first)
     return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, left_out, first, tuple(queues))

@@ -50,7 +50,7 @@ def draw(
         arrives_s = min(RAMP_S, RAMP_S * (before + rng.random()) / concurrent)
         number = before + 1
         tasks = _tasks(workload, kind, width, hosts, rng)
-        told_s = kind.mean_s * rng.uniform(1 - workload.error, 1 + workload.error) if workload.told else None
+        told_s = kind.mean_s * rng.uniform(1 - workload.error, 1 + workload.error) if workload.hints else None
         user = "bench" if users == 1 else f"bench{number % users}"
         yield JobSpec(number, arrives_s, kind.name, tasks, queue, user, told_s)
 

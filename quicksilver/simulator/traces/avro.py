@@ -40,11 +40,11 @@ def reader(schema: Any) -> Callable[[IO[bytes]], Any]:
     return read
 
 
-def _check_nesting(value: Any, left: int) -> None:
-    if not left:
+def _check_nesting(value: Any, depth: int) -> None:
+    if not depth:
         raise ValueError("no schema: too deep")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _check_nesting(inner, left - 1)
+        _check_nesting(inner, depth - 1)
 
 
 def _height(schema: Any, heights: dict[str, int | None]) -> int:

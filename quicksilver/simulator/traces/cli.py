@@ -61,7 +61,7 @@ def _shaping(command: Command) -> Command:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _click_errors() -> Iterator[None]:
     """Turn our errors into click's; a pipe that is closed early is none."""
     try:
         yield
@@ -84,7 +84,7 @@ def generate_command(
     name: str, jobs: int | None, seed: int, every_s: float | None, load_slots: float | None, fmt: str | None
 ) -> None:
     """Write jobs of a paper's workload to standard output; `trace generators` lists them."""
-    with _told():
+    with _click_errors():
         fmt = fmt or ("jobs" if generator(name).stages else "hawk")
         WRITERS[fmt](generate(name, jobs, seed, interarrival_s=every_s, load_slots=load_slots), sys.stdout)
 
@@ -96,7 +96,7 @@ def generate_command(
 @click.option("--load", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help=_LOAD)
 def applications_command(jobs: int, seed: int, interactive: float, load: float) -> None:
     """Write Zoe's mix of applications, with core and elastic components, as JSON lines to standard output."""
-    with _told():
+    with _click_errors():
         mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
         dump_jobs(applications(mix, seed), sys.stdout)
 
@@ -106,13 +106,13 @@ def applications_command(jobs: int, seed: int, interactive: float, load: float) 
 def generators_command(as_json: bool) -> None:
     """List what `trace generate NAME` and traces named gen:NAME can be."""
     if as_json:
-        rows = [{key: value for key, value in asdict(one).items() if key != "shapes"} for one in GENERATORS.values()]
+        rows = [{key: value for key, value in asdict(each).items() if key != "shapes"} for each in GENERATORS.values()]
         click.echo(json.dumps(rows, indent=2))
         return
-    for one in GENERATORS.values():
-        busy = one.mean_work_s / one.interarrival_s
-        click.echo(f"{one.name}: {one.jobs:,} jobs, each {one.interarrival_s:g} s, {busy:,.0f} slots busy")
-        click.echo(f"  {one.about}")
+    for each in GENERATORS.values():
+        busy = each.mean_work_s / each.interarrival_s
+        click.echo(f"{each.name}: {each.jobs:,} jobs, each {each.interarrival_s:g} s, {busy:,.0f} slots busy")
+        click.echo(f"  {each.about}")
 
 
 @trace.command("convert")
@@ -122,13 +122,13 @@ def generators_command(as_json: bool) -> None:
 @_shaping
 def convert_command(source: str, target: Path, to: str, **shaping: Any) -> None:
     """Read trace A (a file, a folder of job history, gen:NAME) and write it as B; - is standard output."""
-    with _told():
-        found = Source(source, **shaping)
-        if target.exists() and not found.is_generated and target.samefile(source):
+    with _click_errors():
+        origin = Source(source, **shaping)
+        if target.exists() and not origin.is_generated and target.samefile(source):
             raise click.UsageError(f"{target} is the trace itself; write to another file")
-        mistakes = Mistakes(skip=found.skip)
+        mistakes = Mistakes(skip=origin.skip)
         with _whole(target) as file:
-            count = WRITERS[to](found.stream(mistakes), file)
+            count = WRITERS[to](origin.stream(mistakes), file)
     click.echo(f"{count} jobs written to {target}", err=True)
     _report(mistakes)
 
@@ -142,8 +142,8 @@ def _whole(target: Path) -> Iterator[IO[str]]:
         return
     part = target.with_name(f".{target.name}.part")
     try:
-        with (gzip.open if target.suffix == ".gz" else open)(part, "wt", encoding="utf-8") as kept:
-            yield cast(IO[str], kept)
+        with (gzip.open if target.suffix == ".gz" else open)(part, "wt", encoding="utf-8") as output:
+            yield cast(IO[str], output)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
@@ -156,10 +156,10 @@ def _whole(target: Path) -> Iterator[IO[str]]:
 @_shaping
 def show_command(source: str, cutoff_s: float | None, as_json: bool, **shaping: Any) -> None:
     """Show what a trace amounts to: jobs, tasks, work, load."""
-    with _told():
-        found = Source(source, **shaping)
-        mistakes = Mistakes(skip=found.skip)
-        measure = measured(found.stream(mistakes), cutoff_s)
+    with _click_errors():
+        origin = Source(source, **shaping)
+        mistakes = Mistakes(skip=origin.skip)
+        measure = measured(origin.stream(mistakes), cutoff_s)
     if as_json:
         click.echo(
             json.dumps(
@@ -172,20 +172,22 @@ def show_command(source: str, cutoff_s: float | None, as_json: bool, **shaping: 
     _report(mistakes)
 
 
-def _words(found: Measure, cutoff_s: float | None) -> list[str]:
+def _words(measure: Measure, cutoff_s: float | None) -> list[str]:
     lines = [
-        f"{found.jobs:,} jobs, {found.tasks:,} tasks, {found.work_s:,.0f} s of work",
-        f"arrivals from {found.first_s:,.1f} s to {found.last_s:,.1f} s; {found.slots:,.1f} slots would be busy",
-        f"most tasks of a job {found.most_tasks:,}; longest task {found.longest_s:,.1f} s",
+        f"{measure.jobs:,} jobs, {measure.tasks:,} tasks, {measure.work_s:,.0f} s of work",
+        f"arrivals from {measure.first_s:,.1f} s to {measure.last_s:,.1f} s; {measure.slots:,.1f} slots would be busy",
+        f"most tasks of a job {measure.most_tasks:,}; longest task {measure.longest_s:,.1f} s",
     ]
-    if cutoff_s is not None and found.jobs:
-        work = found.long_work_s / found.work_s if found.work_s else 0.0
-        lines.append(f"long: {found.long_jobs:,} jobs ({found.long_jobs / found.jobs:.2%}), {work:.2%} of the work")
+    if cutoff_s is not None and measure.jobs:
+        work = measure.long_work_s / measure.work_s if measure.work_s else 0.0
+        lines.append(
+            f"long: {measure.long_jobs:,} jobs ({measure.long_jobs / measure.jobs:.2%}), {work:.2%} of the work"
+        )
     return lines
 
 
 def _report(mistakes: Mistakes) -> None:
-    for line in mistakes.said():
+    for line in mistakes.words():
         click.echo(line, err=True)
     for line in mistakes.first:
         click.echo(f"left out: {line}", err=True)

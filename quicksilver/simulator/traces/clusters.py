@@ -48,26 +48,26 @@ class Clustered:
     @property
     def total(self) -> int:
         """Jobs of all clusters."""
-        return sum(one.jobs for one in self.clusters)
+        return sum(cluster.jobs for cluster in self.clusters)
 
-    def centroid(self, one: Cluster) -> tuple[float, float]:
+    def centroid(self, cluster: Cluster) -> tuple[float, float]:
         """Return a cluster's number of tasks and their duration in seconds."""
-        task_s = self.ratio * one.duration_s
-        return max(1.0, one.maps_s / task_s), task_s
+        task_s = self.ratio * cluster.duration_s
+        return max(1.0, cluster.maps_s / task_s), task_s
 
     @property
     def mean_work_s(self) -> float:
         """Task-seconds of a job on average, but for what is added by leaving out negative durations."""
-        found = 0.0
-        for one in self.clusters:
-            tasks, task_s = self.centroid(one)
-            found += one.jobs * _mean_count(tasks) * task_s
-        return found / self.total
+        work_s = 0.0
+        for cluster in self.clusters:
+            tasks, task_s = self.centroid(cluster)
+            work_s += cluster.jobs * _mean_count(tasks) * task_s
+        return work_s / self.total
 
     def shapes(self, rng: Random) -> Iterator[Shape]:
         """Yield jobs without end."""
-        weights = [one.jobs for one in self.clusters]
-        centroids = [self.centroid(one) for one in self.clusters]
+        weights = [cluster.jobs for cluster in self.clusters]
+        centroids = [self.centroid(cluster) for cluster in self.clusters]
         places = range(len(centroids))
         while True:
             (place,) = rng.choices(places, weights)

@@ -50,8 +50,8 @@ def below(mean_s: float, most_s: float) -> Draw:
         scale = (low + high) / 2
         mean = scale - most_s / expm1(most_s / scale) if most_s / scale < 700 else scale
         low, high = (scale, high) if mean < mean_s else (low, scale)
-    scale, kept = low, 1 - exp(-most_s / low)
-    return lambda rng: -scale * log(1 - rng.random() * kept)
+    scale, mass = low, 1 - exp(-most_s / low)
+    return lambda rng: -scale * log(1 - rng.random() * mass)
 
 
 def tasks_of(rng: Random, count: int, mean_s: float, deviation_s: float) -> Iterator[float]:

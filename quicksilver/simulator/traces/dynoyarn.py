@@ -29,11 +29,11 @@ def read_dynoyarn(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobS
 def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
     for line, app in records(path, mistakes):
         try:
-            found = _spec(app, f"{path}:{line}")
+            submission = _spec(app, f"{path}:{line}")
         except TraceError as error:
             met(mistakes, error)
             continue
-        yield found
+        yield submission
 
 
 def _spec(app: Mapping[str, Any], place: str) -> Submitted:
@@ -48,8 +48,8 @@ def _spec(app: Mapping[str, Any], place: str) -> Submitted:
         kind, queue, user = (str(app.get(key) or "") for key in ("appType", "queue", "user"))
         name = str(app["appId"])
     if not tasks or memory_mb <= 0:
-        what = f"{name} asks for no container, or for one without memory"
-        raise TraceError(what, place=place, remedy="give runtimes, or numInstances and averageRuntime, and memoryMB")
+        problem = f"{name} asks for no container, or for one without memory"
+        raise TraceError(problem, place=place, remedy="give runtimes, or numInstances and averageRuntime, and memoryMB")
     job = JobSpec(
         0, 0.0, kind.lower() or "job", tuple(tasks), queue or "default", user or "bench", told_s, memory_mb, name
     )
@@ -60,12 +60,12 @@ def _runtimes_ms(batch: Mapping[str, Any]) -> list[int]:
     average, count = int(batch.get("averageRuntime") or 0), int(batch.get("numInstances") or 0)
     if average and count > _MOST_TASKS:
         raise ValueError(f"more than {_MOST_TASKS} tasks")
-    found = [average] * count if average else [int(ms) for ms in batch.get("runtimes") or []]
-    if count < 0 or any(ms < 0 for ms in found):
+    all_ms = [average] * count if average else [int(ms) for ms in batch.get("runtimes") or []]
+    if count < 0 or any(ms < 0 for ms in all_ms):
         raise ValueError("a runtime, or a number of instances, below 0")
-    if count and not found:
+    if count and not all_ms:
         raise ValueError(f"{count} instances without runtimes or averageRuntime")
-    return found
+    return all_ms
 
 
 def write_dynoyarn(jobs: Iterable[JobSpec], path: Path, app_type: str = "MAPREDUCE") -> int:

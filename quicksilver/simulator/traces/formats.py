@@ -28,7 +28,7 @@ def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[Job]:
     """Yield the jobs of a proxy's store: see `read_recorded`, whose database library takes a while to be imported."""
     from quicksilver.simulator.traces.recorded import read_recorded
 
-    return (one.job for one in read_recorded(store, mistakes))
+    return (record.job for record in read_recorded(store, mistakes))
 
 
 _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] = {
@@ -76,12 +76,12 @@ def format_of(path: Path) -> str:
     number, line = next(text, (1, ""))
     first = line.strip()
     if first.startswith("{") and not first.endswith("}"):  # an object that spans lines
-        first += "".join(more for at, more in takewhile(lambda one: one[0] < number + _SEARCHED, text))
-    found = _by_line(first)
-    if found is None:
-        what = "the format is not known" if line else "it is empty, the format is not known"
-        raise TraceError(what, place=f"{path}:{number}", remedy=remedy)
-    return found
+        first += "".join(more for at, more in takewhile(lambda pair: pair[0] < number + _SEARCHED, text))
+    fmt = _by_line(first)
+    if fmt is None:
+        problem = "the format is not known" if line else "it is empty, the format is not known"
+        raise TraceError(problem, place=f"{path}:{number}", remedy=remedy)
+    return fmt
 
 
 def _by_line(line: str) -> str | None:
@@ -105,8 +105,8 @@ def _fits(line: str) -> bool:
 def read_specs(path: Path, fmt: str | None = None, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
     """Yield the jobs of a trace by arrival. fmt: of FORMATS; None: as it begins. Raises TraceError, also of no job."""
     fmt = fmt or format_of(path)
-    found = _SPECS[fmt](path, mistakes) if fmt in _SPECS else map(spec_of, _JOBS[fmt](path, mistakes))
-    return _some(found, str(path), mistakes)
+    specs = _SPECS[fmt](path, mistakes) if fmt in _SPECS else map(spec_of, _JOBS[fmt](path, mistakes))
+    return _some(specs, str(path), mistakes)
 
 
 def read(
@@ -125,10 +125,10 @@ def read(
     fmt = fmt or format_of(path)
     if fmt in _JOBS:
         reader = partial(read_hawk, as_eagle=as_eagle) if fmt == "hawk" else _JOBS[fmt]
-        found = of_stages(reader(path, mistakes), stages)
+        jobs = of_stages(reader(path, mistakes), stages)
     else:
-        found = _with_tasks(_SPECS[fmt](path, mistakes), stages, mistakes)
-    return _some(found, str(path), mistakes)
+        jobs = _with_tasks(_SPECS[fmt](path, mistakes), stages, mistakes)
+    return _some(jobs, str(path), mistakes)
 
 
 def _with_tasks(specs: Iterator[JobSpec], stages: Stages, mistakes: Mistakes | None) -> Iterator[Job]:
@@ -152,6 +152,6 @@ def _some(jobs: Iterator[T], place: str, mistakes: Mistakes | None) -> Iterator[
         none = False
         yield job
     if none:
-        left = ", ".join(mistakes.said()) if mistakes else ""
-        what = f"no job is left in it: {left}" if left else "no job is in it"
-        raise TraceError(what, place=place, remedy="give a trace with jobs, or name its format")
+        omissions = ", ".join(mistakes.words()) if mistakes else ""
+        problem = f"no job is left in it: {omissions}" if omissions else "no job is in it"
+        raise TraceError(problem, place=place, remedy="give a trace with jobs, or name its format")

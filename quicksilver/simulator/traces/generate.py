@@ -75,7 +75,7 @@ def _mercury(workload: Workload) -> Generator:
                 round(draw(rng) * (workload.straggler_times if rng.random() < workload.straggler_share else 1.0), 3)
                 for _ in range(TASKS)
             )
-            told_s = kind.mean_s * rng.uniform(1 - workload.error, 1 + workload.error) if workload.told else None
+            told_s = kind.mean_s * rng.uniform(1 - workload.error, 1 + workload.error) if workload.hints else None
             yield kind.name, durations_s, told_s
 
     work_s = TASKS * workload.mean_s
@@ -175,7 +175,7 @@ _PAPERS: Final = (
     ),
 )
 GENERATORS: Final[dict[str, Generator]] = {
-    one.name: one for one in (*_PAPERS, *(_mercury(workload) for workload in WORKLOADS.values()))
+    each.name: each for each in (*_PAPERS, *(_mercury(workload) for workload in WORKLOADS.values()))
 }
 
 
@@ -201,26 +201,26 @@ def generate(
     interarrival_s: mean time between arrivals; load_slots: slots that the work keeps busy on average, which sets it.
     Raises NoSuchGeneratorError; ValueError for both, or for what is not above 0.
     """
-    one = generator(name)
-    every_s = _every_s(one, interarrival_s, load_slots)
+    entry = generator(name)
+    every_s = _every_s(entry, interarrival_s, load_slots)
     arrivals, shapes = Random(f"{name} arrivals {seed}"), Random(f"{name} shapes {seed}")
-    return islice(_jobs(one, every_s, arrivals, shapes), one.jobs if jobs is None else jobs)
+    return islice(_jobs(entry, every_s, arrivals, shapes), entry.jobs if jobs is None else jobs)
 
 
-def _every_s(one: Generator, interarrival_s: float | None, load_slots: float | None) -> float:
+def _every_s(entry: Generator, interarrival_s: float | None, load_slots: float | None) -> float:
     if interarrival_s is not None and load_slots is not None:
         raise ValueError("give the time between arrivals or the load, not both")
-    found = one.interarrival_s if interarrival_s is None else interarrival_s
+    every_s = entry.interarrival_s if interarrival_s is None else interarrival_s
     if load_slots is not None:
-        found = one.mean_work_s / load_slots if load_slots > 0 else 0.0
-    if not 0 < found < float("inf"):
+        every_s = entry.mean_work_s / load_slots if load_slots > 0 else 0.0
+    if not 0 < every_s < float("inf"):
         raise ValueError("time between arrivals and load must be above 0")
-    return found
+    return every_s
 
 
-def _jobs(one: Generator, every_s: float, arrivals: Random, shapes: Random) -> Iterator[Job]:
+def _jobs(entry: Generator, every_s: float, arrivals: Random, shapes: Random) -> Iterator[Job]:
     at_s = 0.0
-    for number, (kind, durations_s, told_s) in enumerate(one.shapes(shapes), start=1):
+    for number, (kind, durations_s, told_s) in enumerate(entry.shapes(shapes), start=1):
         at_s += arrivals.expovariate(1 / every_s)
         estimate_s = sum(durations_s) / len(durations_s) if told_s is None else told_s
-        yield Job(number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=one.stages.get(kind, ()))
+        yield Job(number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=entry.stages.get(kind, ()))

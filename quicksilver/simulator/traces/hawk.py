@@ -30,8 +30,8 @@ def read_hawk(path: Path, mistakes: Mistakes | None = None, *, as_eagle: bool = 
         job = _job(text, place)
         return Job(0, arrivals.next(job.arrives_s, place), job.durations_s, job.estimate_s)
 
-    found = enumerate(parsed(path, parse, mistakes), start=1)
-    jobs = (Job(number, job.arrives_s, job.durations_s, job.estimate_s) for number, job in found)
+    numbered = enumerate(parsed(path, parse, mistakes), start=1)
+    jobs = (Job(number, job.arrives_s, job.durations_s, job.estimate_s) for number, job in numbered)
     return _whole(jobs) if as_eagle else jobs
 
 
@@ -42,11 +42,11 @@ def _job(text: str, place: str) -> Job:
         arrives_s, tasks, estimate_s = float(words[0]), int(words[1]), float(words[2])
         durations_s = tuple(map(float, words[3:]))
     except (ValueError, IndexError) as error:
-        what = f"no job: {str(error)[:100]}" if len(words) > 2 else f"{len(words)} words instead of 4 or more"
-        raise TraceError(what, place=place, remedy=_FORM) from error
+        problem = f"no job: {str(error)[:100]}" if len(words) > 2 else f"{len(words)} words instead of 4 or more"
+        raise TraceError(problem, place=place, remedy=_FORM) from error
     if len(durations_s) != tasks or tasks < 1:
-        what = f"{len(durations_s)} durations of {tasks} tasks"
-        raise TraceError(what, place=place, remedy=_FORM)
+        problem = f"{len(durations_s)} durations of {tasks} tasks"
+        raise TraceError(problem, place=place, remedy=_FORM)
     if not (isfinite(arrives_s + estimate_s + sum(durations_s)) and min(arrives_s, estimate_s, *durations_s) >= 0):
         raise TraceError("a time below 0, or none at all", place=place, remedy="write seconds from 0 up")
     return Job(0, arrives_s, durations_s, estimate_s)

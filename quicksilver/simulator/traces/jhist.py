@@ -74,13 +74,13 @@ def read_jhist(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec
 def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
     for file in _files(path):
         try:
-            found, unfinished = _job(file)
+            submission, unfinished = _job(file)
         except TraceError as error:
             met(mistakes, error)
             continue
         leave_out(mistakes, UNFINISHED, unfinished)
-        if found.job.tasks:
-            yield found
+        if submission.job.tasks:
+            yield submission
         else:
             leave_out(mistakes, NO_TASKS)
 
@@ -88,15 +88,15 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = [*path.rglob("*.jhist"), *path.rglob("*.jhist.gz")]
-    if not found:
+    files = [*path.rglob("*.jhist"), *path.rglob("*.jhist.gz")]
+    if not files:
         raise TraceError("no .jhist files", place=str(path), remedy="copy the done folder of the JobHistoryServer here")
 
     def submitted(file: Path) -> tuple[int, str]:
         named = _SUBMITTED.match(file.name)
         return int(named[1]) if named else 0, str(file)
 
-    return sorted(found, key=submitted)
+    return sorted(files, key=submitted)
 
 
 def _job(path: Path) -> tuple[Submitted, int]:
@@ -142,17 +142,19 @@ def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
 def _tasks(story: _Story, place: str) -> tuple[TaskSpec, ...]:
     """Return the tasks that were done, maps first. Raises TraceError."""
     done = [story.attempts[by] for _, by in sorted(story.done.items()) if by in story.attempts]
-    whole = [(one, span_ms(one.start_ms, one.end_ms, place)) for one in done if one.end_ms is not None]
-    map_ends = sorted(end for one, (_, end) in whole if one.stage == MAP)
+    whole = [
+        (attempt, span_ms(attempt.start_ms, attempt.end_ms, place)) for attempt in done if attempt.end_ms is not None
+    ]
+    map_ends = sorted(end for attempt, (_, end) in whole if attempt.stage == MAP)
     maps = [
-        TaskSpec((end - start) / 1000, MAP, story.hosts.get(one.task, ()))
-        for one, (start, end) in whole
-        if one.stage == MAP
+        TaskSpec((end - start) / 1000, MAP, story.hosts.get(attempt.task, ()))
+        for attempt, (start, end) in whole
+        if attempt.stage == MAP
     ]
     reduces = [
         TaskSpec((end - after_maps(start, end, map_ends)) / 1000, REDUCE)
-        for one, (start, end) in whole
-        if one.stage == REDUCE
+        for attempt, (start, end) in whole
+        if attempt.stage == REDUCE
     ]
     return (*maps, *reduces)
 
@@ -172,8 +174,8 @@ def _json_events(path: Path) -> Iterator[Event]:
     text = lines(path)
     _, version = next(text, (0, ""))
     if version.strip() != JSON_FORM:
-        what = f"begins with {version[:40]!r}, not with {JSON_FORM} or {BINARY_FORM}"
-        raise TraceError(what, place=f"{path}:1", remedy="give a .jhist file; unpack a binary one")
+        problem = f"begins with {version[:40]!r}, not with {JSON_FORM} or {BINARY_FORM}"
+        raise TraceError(problem, place=f"{path}:1", remedy="give a .jhist file; unpack a binary one")
     next(text, None)  # the schema, which every line names anew
     for number, line in text:
         event = object_of(line, str(path), number)

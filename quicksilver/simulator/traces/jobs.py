@@ -22,10 +22,10 @@ _FORM: Final = "write one object a line, at least with arrives_s and durations_s
 def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
     """Yield the jobs of a file, whose lines are by arrival; they are numbered anew. Raises TraceError."""
     arrivals, number = Arrivals(from_first=False), 0
-    for line, found in records(path, mistakes):
+    for line, record in records(path, mistakes):
         place = f"{path}:{line}"
         try:
-            job = _job(found, place)
+            job = _job(record, place)
             arrives_s = arrivals.next(job.arrives_s, place)
         except TraceError as error:
             met(mistakes, error)
@@ -34,47 +34,47 @@ def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
         yield replace(job, number=number, arrives_s=arrives_s)
 
 
-def _job(found: Mapping[str, Any], place: str) -> Job:
+def _job(record: Mapping[str, Any], place: str) -> Job:
     """Return the job of one object. Raises TraceError."""
-    unknown = sorted(found.keys() - _FIELDS)
+    unknown = sorted(record.keys() - _FIELDS)
     if unknown:
-        what = f"no such fields: {', '.join(unknown)[:100]}"
-        raise TraceError(what, place=place, remedy=f"choose from {', '.join(sorted(_FIELDS))}")
+        problem = f"no such fields: {', '.join(unknown)[:100]}"
+        raise TraceError(problem, place=place, remedy=f"choose from {', '.join(sorted(_FIELDS))}")
     with faults_named(place, "the fields of a job"):
-        durations_s = tuple(map(float, found["durations_s"]))
+        durations_s = tuple(map(float, record["durations_s"]))
         mean_s = sum(durations_s) / len(durations_s) if durations_s else 0.0
         job = Job(
             0,
-            float(found["arrives_s"]),
+            float(record["arrives_s"]),
             durations_s,
-            float(found.get("estimate_s", mean_s)),
-            str(found.get("name", "")),
-            str(found.get("user", "")),
-            str(found.get("queue", "default")),
-            cores=float(found.get("cores", 1.0)),
-            memory_mb=int(found.get("memory_mb", 1024)),
-            stages=tuple(map(int, found.get("stages", ()))),
+            float(record.get("estimate_s", mean_s)),
+            str(record.get("name", "")),
+            str(record.get("user", "")),
+            str(record.get("queue", "default")),
+            cores=float(record.get("cores", 1.0)),
+            memory_mb=int(record.get("memory_mb", 1024)),
+            stages=tuple(map(int, record.get("stages", ()))),
         )
     if not durations_s:
         raise TraceError("a job without tasks", place=place, remedy=_FORM)
-    if found.keys() & _OF_APPLICATIONS:
-        job = _application(job, found, place)
+    if record.keys() & _OF_APPLICATIONS:
+        job = _application(job, record, place)
     numbers = (job.arrives_s, job.estimate_s, *durations_s)
     if not (isfinite(sum(numbers)) and min(numbers) >= 0):
         raise TraceError("a time below 0, or none at all", place=place, remedy="write seconds from 0 up")
     if not (0 < job.cores < float("inf") and job.memory_mb >= 0):
-        what = f"cores={job.cores}, memory_mb={job.memory_mb}"
-        raise TraceError(what, place=place, remedy="give cores above 0 and memory not below")
+        problem = f"cores={job.cores}, memory_mb={job.memory_mb}"
+        raise TraceError(problem, place=place, remedy="give cores above 0 and memory not below")
     return job
 
 
-def _application(job: Job, found: Mapping[str, Any], place: str) -> Application:
+def _application(job: Job, record: Mapping[str, Any], place: str) -> Application:
     """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
     with faults_named(place, "the fields of an application"):
-        core, klass, priority = int(found["core"]), str(found.get("klass", "")), int(found.get("priority", 0))
+        core, klass, priority = int(record["core"]), str(record.get("klass", "")), int(record.get("priority", 0))
     if not 1 <= core <= len(job.durations_s):
-        what = f"core={core} of {len(job.durations_s)} components"
-        raise TraceError(what, place=place, remedy="give it at least one, and not more than there are")
+        problem = f"core={core} of {len(job.durations_s)} components"
+        raise TraceError(problem, place=place, remedy="give it at least one, and not more than there are")
     whole = {field.name: getattr(job, field.name) for field in fields(job)}
     return Application(**whole, core=core, klass=klass, priority=priority)
 

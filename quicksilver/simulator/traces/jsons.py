@@ -20,7 +20,7 @@ def objects(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int,
     Raises TraceError. Where mistakes are left out, the next object counts again.
     """
     with opened(path) as file:
-        kept: list[str] = []
+        parts: list[str] = []
         depth, size, began, number = 0, 0, 1, 0
         while line := file.readline(LONGEST):
             number, at = number + 1, 0
@@ -32,20 +32,20 @@ def objects(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int,
                     depth -= 1
                     if depth < 0:
                         met(mistakes, _extra(path, number))
-                        kept, size, depth, at = [], 0, 0, lexeme.end()
+                        parts, size, depth, at = [], 0, 0, lexeme.end()
                     elif not depth:
-                        found = _read(path, began, "".join(kept) + line[at : lexeme.end()], mistakes)
-                        kept, size, at = [], 0, lexeme.end()
-                        if found is not None:
-                            yield began, found
-            kept.append(line[at:])
-            size += len(kept[-1])
+                        record = _read(path, began, "".join(parts) + line[at : lexeme.end()], mistakes)
+                        parts, size, at = [], 0, lexeme.end()
+                        if record is not None:
+                            yield began, record
+            parts.append(line[at:])
+            size += len(parts[-1])
             if size > LONGEST:
-                what = f"a job of more than {LONGEST} characters"
-                raise TraceError(what, place=f"{path}:{began}", remedy="leave it out")
-        if "".join(kept).strip():
-            what = "ends within a job"
-            met(mistakes, TraceError(what, place=f"{path}:{began}", remedy="give the whole trace"))
+                problem = f"a job of more than {LONGEST} characters"
+                raise TraceError(problem, place=f"{path}:{began}", remedy="leave it out")
+        if "".join(parts).strip():
+            problem = "ends within a job"
+            met(mistakes, TraceError(problem, place=f"{path}:{began}", remedy="give the whole trace"))
 
 
 def records(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -58,9 +58,9 @@ def records(path: Path, mistakes: Mistakes | None = None) -> Iterator[tuple[int,
         yield from objects(path, mistakes)
         return
     for line, text in lines(path):
-        found = _read(path, line, text, mistakes)
-        if found is not None:
-            yield line, found
+        record = _read(path, line, text, mistakes)
+        if record is not None:
+            yield line, record
 
 
 def _extra(path: Path, number: int) -> TraceError:
@@ -78,20 +78,20 @@ def _read(path: Path, line: int, text: str, mistakes: Mistakes | None) -> dict[s
 def object_of(text: str, path: str, line: int) -> dict[str, Any]:
     """Return the object that a text beginning in that line is. Raises TraceError."""
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
         at = f"{path}:{line + error.lineno - 1}" if isinstance(error, json.JSONDecodeError) else f"{path}:{line}"
-        what = error.msg if isinstance(error, json.JSONDecodeError) else "too deep"
-        raise TraceError(f"no JSON: {what}", place=at, remedy="give the trace as it was written") from error
-    if not isinstance(found, dict):
+        problem = error.msg if isinstance(error, json.JSONDecodeError) else "too deep"
+        raise TraceError(f"no JSON: {problem}", place=at, remedy="give the trace as it was written") from error
+    if not isinstance(data, dict):
         raise TraceError("no JSON object", place=f"{path}:{line}", remedy="give one object per job")
-    return found
+    return data
 
 
 @contextmanager
-def faults_named(place: str, what: str) -> Iterator[None]:
-    """Turn what fails for fields that are missing or of another kind into a TraceError: not `what`."""
+def faults_named(place: str, form: str) -> Iterator[None]:
+    """Turn what fails for fields that are missing or of another kind into a TraceError: not `form`."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
-        raise TraceError(f"not {what}: {error!r}", place=place, remedy=f"give {what}") from error
+        raise TraceError(f"not {form}: {error!r}", place=place, remedy=f"give {form}") from error

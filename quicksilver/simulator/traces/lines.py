@@ -47,10 +47,10 @@ class Mistakes:
         if len(self.first) < _KEPT:
             self.first.append(str(error))
 
-    def said(self) -> list[str]:
+    def words(self) -> list[str]:
         """Return what was left out and how often, in words."""
         broken = [f"{self.count} broken jobs left out"] if self.count else []
-        return broken + [f"{count} {what} left out" for what, count in sorted(self.left_out.items())]
+        return broken + [f"{count} {kind} left out" for kind, count in sorted(self.left_out.items())]
 
 
 def met(mistakes: Mistakes | None, error: TraceError) -> None:
@@ -60,10 +60,10 @@ def met(mistakes: Mistakes | None, error: TraceError) -> None:
     mistakes.met(error)
 
 
-def leave_out(mistakes: Mistakes | None, what: str, count: int = 1) -> None:
+def leave_out(mistakes: Mistakes | None, kind: str, count: int = 1) -> None:
     """Count what is left out although it is no mistake. what: in the plural."""
     if mistakes is not None and count:
-        mistakes.left_out[what] += count
+        mistakes.left_out[kind] += count
 
 
 def unreadable(place: str, error: object) -> TraceError:
@@ -103,11 +103,11 @@ def parsed(path: Path, parse: Callable[[str, str], T], mistakes: Mistakes | None
     """Yield what `parse` makes of each line; it gets the line and its place. Raises TraceError."""
     for number, text in lines(path):
         try:
-            one = parse(text, f"{path}:{number}")
+            item = parse(text, f"{path}:{number}")
         except TraceError as error:
             met(mistakes, error)
             continue
-        yield one
+        yield item
 
 
 class Arrivals:
@@ -123,7 +123,7 @@ class Arrivals:
         if self._first_s is None:
             self._first_s, self._last_s = (at_s if self._from_first else 0.0), at_s
         if at_s < self._last_s:
-            what = f"arrives at {at_s:g} s, the job before it at {self._last_s:g} s"
-            raise TraceError(what, place=place, remedy="sort the trace by arrival")
+            problem = f"arrives at {at_s:g} s, the job before it at {self._last_s:g} s"
+            raise TraceError(problem, place=place, remedy="sort the trace by arrival")
         self._last_s = at_s
         return at_s - self._first_s

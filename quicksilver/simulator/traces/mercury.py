@@ -56,7 +56,7 @@ class Workload:
     slow_times: float = 1.0
     error: float = 0.0
     """What is told of a job's mean task duration is off by up to this share (Eagle's experiments: 0.3, 0.6, 0.9)."""
-    told: bool = True
+    hints: bool = True
     """Whether masters tell durations at all."""
     local_share: float = 0.0
     """Of the jobs, whose tasks name the hosts of their input."""
@@ -112,8 +112,8 @@ slots."""
 ERRORS: Final = tuple(replace(HYBRID, name=f"hybrid_error_{error:.0%}"[:-1], error=error) for error in (0.3, 0.6, 0.9))
 """What is told of durations is off by up to 30, 60 or 90 %, as in Eagle's experiments: 2 s stays short, 50 s long."""
 WORKLOADS: Final = {
-    one.name: one
-    for one in (MICRO, _fixed(2), _fixed(10), _fixed(20), HYBRID, MICROSOFT, STRAGGLERS, STRAGGLER_TASKS, *ERRORS)
+    workload.name: workload
+    for workload in (MICRO, _fixed(2), _fixed(10), _fixed(20), HYBRID, MICROSOFT, STRAGGLERS, STRAGGLER_TASKS, *ERRORS)
 }
 
 

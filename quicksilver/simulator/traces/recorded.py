@@ -98,16 +98,16 @@ def read_recorded(store: str | Path, mistakes: Mistakes | None = None) -> Iterat
         for app in connection.execute(_applications()).all():
             first_s = app.asked_s if first_s is None else first_s
             try:
-                found = _job(connection, app, first_s, name)
+                record = _job(connection, app, first_s, name)
             except TraceError as error:
                 met(mistakes, error)
                 continue
-            if found is None:
+            if record is None:
                 leave_out(mistakes, NO_TASKS)
             else:
-                leave_out(mistakes, "tasks without an end", found.unfinished)
+                leave_out(mistakes, "tasks without an end", record.unfinished)
                 number += 1
-                yield replace(found, job=replace(found.job, number=number))
+                yield replace(record, job=replace(record.job, number=number))
 
 
 def _name(store: str | Path) -> str:
@@ -153,17 +153,17 @@ def _url(store: str, name: str) -> URL:
 
 def _applications() -> Any:
     """Select all applications that were given containers, by their first ask."""
-    asked = select(Grant.app_id, func.min(Grant.asked_s).label("asked_s")).group_by(Grant.app_id).subquery()
+    asks = select(Grant.app_id, func.min(Grant.asked_s).label("asked_s")).group_by(Grant.app_id).subquery()
     columns = (
-        asked.c.app_id,
-        asked.c.asked_s,
+        asks.c.app_id,
+        asks.c.asked_s,
         Application.name,
         Application.user,
         Application.queue,
         Application.type,
     )
-    joined = select(*columns).outerjoin(Application, Application.id == asked.c.app_id)
-    return joined.order_by(asked.c.asked_s, asked.c.app_id)
+    joined = select(*columns).outerjoin(Application, Application.id == asks.c.app_id)
+    return joined.order_by(asks.c.asked_s, asks.c.app_id)
 
 
 def _job(connection: Connection, app: Row[Any], first_s: float, name: str) -> RecordedJob | None:
@@ -183,8 +183,10 @@ def _job(connection: Connection, app: Row[Any], first_s: float, name: str) -> Re
             continue
         chain = _chain(row, by_id)
         if span_s[1] < span_s[0] or span_s[0] < app.asked_s - 60:
-            what = f"{row.container_id} began at {span_s[0]}, ended at {span_s[1]} and was asked for at {row.asked_s}"
-            raise TraceError(what, place=name, remedy="leave the application out with --skip; compare the clocks")
+            problem = (
+                f"{row.container_id} began at {span_s[0]}, ended at {span_s[1]} and was asked for at {row.asked_s}"
+            )
+            raise TraceError(problem, place=name, remedy="leave the application out with --skip; compare the clocks")
         tasks.append(_task(row, span_s, chain, losts, first_s))
     if not tasks:
         return None
@@ -219,7 +221,7 @@ def _task(
         span_s[1] - first_s,
         row.expected_s,
         len(chain),
-        sum(losts.get(one, 0.0) for one in chain),
+        sum(losts.get(container_id, 0.0) for container_id in chain),
         row.priority,
     )
 
@@ -257,11 +259,11 @@ def by_stage(tasks: Sequence[RecordedTask], kind: str) -> tuple[list[RecordedTas
 
 def _chain(row: Row[Any], by_id: Mapping[str, Row[Any]]) -> list[str]:
     """Return the containers of one task, the last one first."""
-    found = [row.container_id]
-    while row.follows in by_id and row.follows not in found:
+    chain = [row.container_id]
+    while row.follows in by_id and row.follows not in chain:
         row = by_id[row.follows]
-        found.append(row.container_id)
-    return found
+        chain.append(row.container_id)
+    return chain
 
 
 def _grants(app_id: str) -> Any:
@@ -289,8 +291,8 @@ def _completions(app_id: str) -> Any:
 
 def _choices(app_id: str) -> Any:
     columns = (Choice.slot, Choice.chosen, func.sum(Choice.weight).label("weight"))
-    wanted = select(*columns).where(Choice.app_id == app_id, Choice.alternative == "")
-    return wanted.group_by(Choice.slot, Choice.chosen).order_by(Choice.slot, Choice.chosen)
+    query = select(*columns).where(Choice.app_id == app_id, Choice.alternative == "")
+    return query.group_by(Choice.slot, Choice.chosen).order_by(Choice.slot, Choice.chosen)
 
 
 def _events(
@@ -301,10 +303,10 @@ def _events(
     losts: dict[str, float] = {}
     begins: dict[str, float] = {}
     kinds = (EventKind.STARTED.value, EventKind.ENDED.value, EventKind.KILLED.value)
-    wanted = select(Event.container_id, Event.kind, Event.at_s, Event.ran_s).join(
+    query = select(Event.container_id, Event.kind, Event.at_s, Event.ran_s).join(
         Grant, Grant.container_id == Event.container_id
     )
-    for row in connection.execute(wanted.where(Grant.app_id == app_id, Event.kind.in_(kinds))):
+    for row in connection.execute(query.where(Grant.app_id == app_id, Event.kind.in_(kinds))):
         if row.kind == EventKind.STARTED:
             begins[row.container_id] = row.at_s
         elif row.kind == EventKind.KILLED:

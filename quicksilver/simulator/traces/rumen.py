@@ -41,7 +41,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
             with faults_named(place, "Rumen's fields of a job"):
                 at_ms = submitted_ms(job["submitTime"], place)
                 tasks = _tasks(job, place)
-                found = _spec(tasks, job)
+                spec = _spec(tasks, job)
         except TraceError as error:
             met(mistakes, error)
             continue
@@ -49,7 +49,7 @@ def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
             mistakes, UNFINISHED, sum(len(job.get(kind) or []) for kind in ("mapTasks", "reduceTasks")) - len(tasks)
         )
         if tasks:
-            yield Submitted(at_ms, place, found)
+            yield Submitted(at_ms, place, spec)
         else:
             leave_out(mistakes, NO_TASKS)
 

@@ -82,13 +82,13 @@ def measured(jobs: Iterable[Job], cutoff_s: float | None = None) -> Measure:
     return Measure(count, tasks, work_s, first_s or 0.0, last_s, most, longest_s, long_jobs, long_work_s)
 
 
-def speed_for(found: Measure, slots: int, load: float) -> float:
+def speed_for(measure: Measure, slots: int, load: float) -> float:
     """Return how many times as fast jobs must arrive so that their work is `load` of what `slots` can do meanwhile.
 
     Raises ValueError when no speed does: no load, or jobs that all arrive at once.
     """
-    if not (slots > 0 and load > 0 and found.slots > 0):
+    if not (slots > 0 and load > 0 and measure.slots > 0):
         raise ValueError(
             f"a load of {load} on {slots} slots: give more than 0, and jobs that arrive one after the other"
         )
-    return slots * load / found.slots
+    return slots * load / measure.slots

@@ -34,26 +34,28 @@ def read_sls(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
 
 
 def _submitted(path: Path, mistakes: Mistakes | None) -> Iterator[Submitted]:
-    for line, found in objects(path, mistakes):
-        if NODES in found and TASKS not in found:
+    for line, record in objects(path, mistakes):
+        if NODES in record and TASKS not in record:
             continue
         place = f"{path}:{line}"
         try:
             with faults_named(place, "SLS' fields of a job"):
-                at_ms, copies = submitted_ms(found["job.start.ms"], place), _count(found, "job.count")
-                job = _job(found, place)
+                at_ms, copies = submitted_ms(record["job.start.ms"], place), _count(record, "job.count")
+                job = _job(record, place)
         except TraceError as error:
             met(mistakes, error)
             continue
         yield from (Submitted(at_ms, place, job) for _ in range(copies))
 
 
-def _job(found: Mapping[str, Any], place: str) -> JobSpec:
+def _job(record: Mapping[str, Any], place: str) -> JobSpec:
     """Return a job. Raises TraceError, and what `faults_named` turns into one."""
-    tasks = [task for one in found[TASKS] for task in [_task(one, place)] * _count(one, "count")]
+    tasks = [task for entry in record[TASKS] for task in [_task(entry, place)] * _count(entry, "count")]
     if not tasks:
         raise TraceError("a job without tasks", place=place, remedy=f"give it {TASKS}, or leave it out")
-    kind, queue, user, name = (str(found.get(key) or "") for key in ("am.type", "job.queue.name", "job.user", "job.id"))
+    kind, queue, user, name = (
+        str(record.get(key) or "") for key in ("am.type", "job.queue.name", "job.user", "job.id")
+    )
     return JobSpec(
         0,
         0.0,
@@ -61,21 +63,23 @@ def _job(found: Mapping[str, Any], place: str) -> JobSpec:
         tuple(tasks),
         queue or "default",
         user or "default",
-        memory_mb=max(int(one.get("container.memory-mb", 1024)) for one in found[TASKS]),
+        memory_mb=max(int(entry.get("container.memory-mb", 1024)) for entry in record[TASKS]),
         name=name,
     )
 
 
 def _task(task: Mapping[str, Any], place: str) -> TaskSpec:
-    given = next((int(task[key]) for key in _DURATIONS if key in task), None)
-    if given is None:
+    duration_ms = next((int(task[key]) for key in _DURATIONS if key in task), None)
+    if duration_ms is None:
         start_ms, end_ms = span_ms(task["container.start.ms"], task["container.end.ms"], place)
-        given = end_ms - start_ms
-    if given <= 0:
-        raise TraceError(f"a task of {given} ms", place=place, remedy="give it a duration above 0, as SLS wants it")
+        duration_ms = end_ms - start_ms
+    if duration_ms <= 0:
+        raise TraceError(
+            f"a task of {duration_ms} ms", place=place, remedy="give it a duration above 0, as SLS wants it"
+        )
     host = str(task.get("container.host") or "").rpartition("/")[2]
     stage = REDUCE if task.get("container.type") == "reduce" else MAP
-    return TaskSpec(given / 1000, stage, (host,) if host else ())
+    return TaskSpec(duration_ms / 1000, stage, (host,) if host else ())
 
 
 def _count(of: Mapping[str, Any], key: str) -> int:

@@ -66,9 +66,9 @@ class Source:
         """Yield the jobs, by arrival. mistakes: counts broken ones. Raises TraceError, NoSuchGeneratorError."""
         speed, mistakes = self.speed, mistakes or Mistakes(skip=self.skip)
         if self.load is not None and self.slots is not None:
-            found = measured(self._first(Mistakes(skip=mistakes.skip)))
+            measure = measured(self._first(Mistakes(skip=mistakes.skip)))
             try:
-                speed = speed_for(found, self.slots, self.load)
+                speed = speed_for(measure, self.slots, self.load)
             except ValueError as error:
                 raise TraceError(str(error), place=self.name, remedy="leave the load out") from error
         jobs = self._first(mistakes)

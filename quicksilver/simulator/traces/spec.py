@@ -66,7 +66,9 @@ class Submitted:
     job: JobSpec
 
 
-def in_order(found: Iterable[Submitted], mistakes: Mistakes | None = None, window: int = WINDOW) -> Iterator[JobSpec]:
+def in_order(
+    submissions: Iterable[Submitted], mistakes: Mistakes | None = None, window: int = WINDOW
+) -> Iterator[JobSpec]:
     """Yield jobs by submission, numbered from 1; arrivals count from the earliest submission.
 
     Raises TraceError for a job that stands more than `window` places late.
@@ -77,17 +79,17 @@ def in_order(found: Iterable[Submitted], mistakes: Mistakes | None = None, windo
 
     def next_job() -> JobSpec:
         nonlocal first_ms, last_ms, number
-        last_ms, _, one = heapq.heappop(waiting)
+        last_ms, _, submission = heapq.heappop(waiting)
         first_ms = last_ms if first_ms is None else first_ms
         number += 1
-        return replace(one.job, number=number, arrives_s=(last_ms - first_ms) / 1000)
+        return replace(submission.job, number=number, arrives_s=(last_ms - first_ms) / 1000)
 
-    for count, one in enumerate(found):
-        if one.at_ms < last_ms:
-            what = f"job {one.job.name} stands more than {window} jobs behind its submission"
-            met(mistakes, TraceError(what, place=one.place, remedy="sort the trace by submission"))
+    for count, submission in enumerate(submissions):
+        if submission.at_ms < last_ms:
+            problem = f"job {submission.job.name} stands more than {window} jobs behind its submission"
+            met(mistakes, TraceError(problem, place=submission.place, remedy="sort the trace by submission"))
             continue
-        heapq.heappush(waiting, (one.at_ms, count, one))
+        heapq.heappush(waiting, (submission.at_ms, count, submission))
         if len(waiting) > window:
             yield next_job()
     while waiting:
@@ -98,8 +100,8 @@ def submitted_ms(value: Any, place: str) -> int:
     """Return when a job was submitted, in ms. Raises TraceError below 0, which is how Hadoop writes "not known"."""
     at_ms = int(value)
     if at_ms < 0:
-        what = f"a job without a time of submission ({at_ms})"
-        raise TraceError(what, place=place, remedy="give it in ms, 0 or more")
+        problem = f"a job without a time of submission ({at_ms})"
+        raise TraceError(problem, place=place, remedy="give it in ms, 0 or more")
     return at_ms
 
 
@@ -107,8 +109,8 @@ def span_ms(start: Any, end: Any, place: str) -> tuple[int, int]:
     """Return begin and end of a task that was done, in ms. Raises TraceError when it has none, or ends before."""
     start_ms, end_ms = int(start), int(end)
     if not 0 <= start_ms <= end_ms:
-        what = f"a successful task from {start_ms} to {end_ms} ms"
-        raise TraceError(what, place=place, remedy="give its begin, and an end that is not before it")
+        problem = f"a successful task from {start_ms} to {end_ms} ms"
+        raise TraceError(problem, place=place, remedy="give its begin, and an end that is not before it")
     return start_ms, end_ms
 
 
@@ -123,7 +125,7 @@ def after_maps(start: float, end: float, map_ends: Sequence[float]) -> float:
 
 def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
     """Return a job with its stages in order, None when no task counts. What is told is the mean, if nothing else is."""
-    tasks = sorted((one for one in spec.tasks if stages == "all" or one.stage == MAP), key=lambda one: one.stage)
+    tasks = sorted((task for task in spec.tasks if stages == "all" or task.stage == MAP), key=lambda task: task.stage)
     durations_s = tuple(task.runs_s for task in tasks)
     if not durations_s:
         return None

@@ -34,12 +34,12 @@ class SwimModel:
         """Return a job's tasks; without shuffled bytes it has no reduces."""
         mb = 2.0**20
         maps = max(1, math.ceil(input_bytes / mb / self.map_mb))
-        found = [TaskSpec(self.least_s + input_bytes / mb / maps / self.map_mb_s)] * maps
+        specs = [TaskSpec(self.least_s + input_bytes / mb / maps / self.map_mb_s)] * maps
         if shuffle_bytes:
             reduces = max(1, math.ceil(shuffle_bytes / mb / self.reduce_mb))
             seconds = self.least_s + (shuffle_bytes + output_bytes) / mb / reduces / self.reduce_mb_s
-            found += [TaskSpec(seconds, REDUCE)] * reduces
-        return tuple(found)
+            specs += [TaskSpec(seconds, REDUCE)] * reduces
+        return tuple(specs)
 
 
 COLUMNS = 6
@@ -68,8 +68,10 @@ def _fields(text: str, place: str) -> tuple[str, float, tuple[int, int, int]]:
     """Return name, arrival and the bytes of one line. Raises TraceError."""
     fields = text.split("\t")
     if len(fields) < COLUMNS:
-        what = f"{len(fields)} fields; a job has {COLUMNS}: job, arrival, gap, input, shuffle and output, between tabs"
-        raise TraceError(what, place=place, remedy="give a table of SWIM's FB-2009 or FB-2010 samples")
+        problem = (
+            f"{len(fields)} fields; a job has {COLUMNS}: job, arrival, gap, input, shuffle and output, between tabs"
+        )
+        raise TraceError(problem, place=place, remedy="give a table of SWIM's FB-2009 or FB-2010 samples")
     try:
         arrives_s, _, read, shuffled, written = (int(field) for field in fields[1:COLUMNS])
     except ValueError as error:

@@ -52,25 +52,25 @@ UNIFORM: Final = (
 
 def stages(categories: tuple[Category, ...]) -> dict[str, tuple[int, ...]]:
     """Return maps and reduces of each category, by name."""
-    return {one.name: (one.maps, one.reduces) for one in categories}
+    return {category.name: (category.maps, category.reduces) for category in categories}
 
 
 def mean_work_s(categories: tuple[Category, ...]) -> float:
     """Return task-seconds of a job on average."""
-    return sum(one.share * sum(one.durations_s) for one in categories)
+    return sum(category.share * sum(category.durations_s) for category in categories)
 
 
 def shapes(categories: tuple[Category, ...], rng: Random) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Yield jobs without end."""
-    shares = [one.share for one in categories]
+    shares = [category.share for category in categories]
     while True:
-        (one,) = rng.choices(categories, shares)
-        yield one.name, one.durations_s
+        (category,) = rng.choices(categories, shares)
+        yield category.name, category.durations_s
 
 
 def exact_shapes(categories: tuple[Category, ...], rng: Random) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Yield jobs without end, of which each hundred has as many of each category as the shares say, in random order."""
-    hundred = [one for one in categories for _ in range(round(100 * one.share))]
+    hundred = [category for category in categories for _ in range(round(100 * category.share))]
     while True:
         rng.shuffle(hundred)
-        yield from ((one.name, one.durations_s) for one in hundred)
+        yield from ((category.name, category.durations_s) for category in hundred)

@@ -52,7 +52,7 @@ def test_what_is_told_errs_as_much_as_it_may() -> None:
     wrong = Workload("wrong", (Kind("2s", 1.0, 2.0),), error=0.9)
     told = [job.told_s or 0.0 for job in islice(draw(wrong, 256, 1), 200)]
     assert 0.2 <= min(told) < 0.5 and 3.5 < max(told) <= 3.8
-    silent = Workload("silent", (Kind("2s", 1.0, 2.0),), told=False)
+    silent = Workload("silent", (Kind("2s", 1.0, 2.0),), hints=False)
     assert next(draw(silent, 256, 1)).told_s is None
 
 

@@ -244,7 +244,7 @@ def test_what_was_not_done_is_left_out_and_counted(tmp_path: Path) -> None:
     path = written(tmp_path, "\n".join(map(json.dumps, texts)))
     assert [job.durations_s for job in read(path, mistakes=mistakes)] == [(7.0,), (4.5,)]
     assert mistakes.left_out == {"tasks without a successful attempt": 5, "jobs without a task that counts": 1}
-    assert mistakes.said() == [
+    assert mistakes.words() == [
         "1 jobs without a task that counts left out", "5 tasks without a successful attempt left out",
     ]  # fmt: skip
     with pytest.raises(TraceError, match="no job is left in it: 1 jobs without a task that counts left out"):
