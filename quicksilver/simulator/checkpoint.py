@@ -94,9 +94,9 @@ def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
 
 
 def _same(path: Path, header: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    wanted = {"quicksilver_runs": _FORM, **about}
-    others = [name for name in {**header, **wanted} if header.get(name) != wanted.get(name)]
+    expected = {"quicksilver_runs": _FORM, **about}
+    others = [name for name in {**header, **expected} if header.get(name) != expected.get(name)]
     if others:
-        differ = "; ".join(f"{name} was {header.get(name)}, is {wanted.get(name)}" for name in others)
+        differ = "; ".join(f"{name} was {header.get(name)}, is {expected.get(name)}" for name in others)
         remedy = "name another folder for this study, or delete the file"
         raise CheckpointError(f"holds runs of another study: {differ}", place=f"{path}:1", remedy=remedy)

@@ -29,8 +29,8 @@ def wrong(result: SimResult, jobs: Sequence[Job], cluster: ClusterModel) -> list
 
 
 def _numbers(result: SimResult, jobs: Sequence[Job]) -> list[str]:
-    got, given = sorted(one.number for one in result.jobs), sorted(job.number for job in jobs)
-    return [] if got == given else [f"{len(given)} jobs were given, {len(got)} came back, or others than those"]
+    got, expected = sorted(job.number for job in result.jobs), sorted(job.number for job in jobs)
+    return [] if got == expected else [f"{len(expected)} jobs were given, {len(got)} came back, or others than those"]
 
 
 def _job(outcome: JobOutcome, job: Job) -> list[str]:
@@ -79,8 +79,8 @@ def _counts(result: SimResult, jobs: Sequence[Job]) -> list[str]:
 def _capacity(result: SimResult, cluster: ClusterModel) -> list[str]:
     if not result.jobs:
         return []
-    spent_s = max(one.ended_s for one in result.jobs) - min(one.arrives_s for one in result.jobs)
-    work_s = sum(one.work_s for one in result.jobs)
+    spent_s = max(job.ended_s for job in result.jobs) - min(job.arrives_s for job in result.jobs)
+    work_s = sum(job.work_s for job in result.jobs)
     if work_s > spent_s * cluster.total_slots * (1 + 1e-9) + _ROUNDING_S:
         return [f"{work_s} s of work in {spent_s} s on {cluster.total_slots} slots"]
     return []

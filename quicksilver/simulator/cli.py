@@ -34,11 +34,11 @@ _FIGURES: Final = ("mean", "p50", "p95", "p99", "wait")
 
 
 def _formats(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
-    unknown = set(wanted) - set(FORMATS)
+    names = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    unknown = set(names) - set(FORMATS)
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(FORMATS)}")
-    return wanted
+    return names
 
 
 formats_option = click.option(
@@ -56,21 +56,20 @@ formats_option = click.option(
 @click.option("--sweep", "swept", multiple=True, metavar="KEY=A,B,C", help="Try each value, with each of other sweeps.")
 @click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of each: seeds 1, 2, ...")
 @formats_option
-def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool) -> None:
+def simulate(request: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool) -> None:
     """Run the jobs of TRACE under a virtual clock.
 
     --list shows the systems, --describe SYSTEM the settings of one.
     """
-    _ready(asked, formats)
+    _ready(request, formats)
     choices = [choice(text, "--sweep") for text in swept]
-    study = _study(asked)
-    found = variants(study.wanted(choices))
-    wanted = cases(found, range(1, seeds + 1))
-    with runner(study) as does, _progress(study, does, wanted) as step:
-        rows = does.rows(wanted, *step)
+    study = _study(request)
+    batch = cases(variants(study.plan(choices)), range(1, seeds + 1))
+    with runner(study) as does, _progress(study, does, batch) as step:
+        rows = does.rows(batch, *step)
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts())}
     about |= {"verdict": findings(rows)}
-    places = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
+    places = _write(request.out, formats, about, rows, page(_facts(study), rows, _title(study)))
     if as_json:
         click.echo(json.dumps(summary(about, rows)))
     else:
@@ -87,44 +86,44 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
 @click.option("--seeds", type=click.IntRange(2), default=8, show_default=True, help="Of the comparison at the end.")
 @formats_option
 def tune_command(
-    asked: Asked, goal: str, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool
+    request: Asked, goal: str, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool
 ) -> None:
     """Search the settings that are best for a goal on TRACE, and say how sure that is."""
-    _ready(asked, formats)
-    if len(asked.systems) > 1:
+    _ready(request, formats)
+    if len(request.systems) > 1:
         raise StudyError("one system at a time can be tuned", place="--system", remedy="name one")
     choices = [choice(text, "--param") for text in swept]
     figure = goal_of(goal)
-    study = _study(asked)
-    present, *_ = variants(study.wanted())
+    study = _study(request)
+    present, *_ = variants(study.plan())
     with runner(study) as does:
-        candidates = variants(study.wanted(choices, "--param"))
+        candidates = variants(study.plan(choices, "--param"))
         has(_batch(study, does, [Case(present, 1)])[0], figure)  # before a round of runs, not after it
-        verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(study, does, wanted))
-    about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts()), **_found(verdict)}
+        verdict = tune(present, candidates, goal, seeds, lambda batch: _batch(study, does, batch))
+    about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts()), **_outcome(verdict)}
     rows = list(verdict.rows)
-    places = _write(asked.out, formats, about, rows, _evidence(study, verdict))
+    places = _write(request.out, formats, about, rows, _evidence(study, verdict))
     _warn(study, rows)
     if as_json:
         click.echo(json.dumps(about))
         return
-    for found in verdict.rounds:
-        show(_round(found, verdict.goal))
+    for search_round in verdict.rounds:
+        show(_round(search_round, verdict.goal))
     click.echo(verdict.words())
     if verdict.significant:
         click.echo(to_set(verdict))
     _say(places)
 
 
-def _ready(asked: Asked, formats: Sequence[str]) -> None:
+def _ready(request: Asked, formats: Sequence[str]) -> None:
     """Raises QuicksilverError for what would fail only after the runs."""
-    if asked.out is not None:
-        needs(formats, asked.out)
+    if request.out is not None:
+        needs(formats, request.out)
 
 
-def _study(asked: Asked) -> Study:
+def _study(request: Asked) -> Study:
     """Return the study, and say what was left out of its trace."""
-    prepared = study(asked)
+    prepared = study(request)
     for line in prepared.survey.left_out:
         click.echo(line, err=True)
     for line in prepared.survey.mistakes:
@@ -138,26 +137,26 @@ def _warn(study: Study, rows: Sequence[Row]) -> None:
     for label, same in by_label(rows if study.policies is not None else ()).items():
         counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
         if not is_stock(same[0]) and counts.get("granted G") and not counts.get("granted Q"):
-            what = f"{label}: no container was queueable, so its policies changed nothing"
+            problem = f"{label}: no container was queueable, so its policies changed nothing"
             remedy = f"look at queues, routes and mode: the jobs are of {queues}, of type {app_type}"
-            click.echo(f"quicksilver: warning: {what}; {remedy}", err=True)
+            click.echo(f"quicksilver: warning: {problem}; {remedy}", err=True)
 
 
-def _batch(study: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:
-    with _progress(study, does, wanted) as step:
-        return does.rows(wanted, *step)
+def _batch(study: Study, does: Runner, batch: Sequence[Case]) -> list[Row]:
+    with _progress(study, does, batch) as step:
+        return does.rows(batch, *step)
 
 
 @contextmanager
-def _progress(study: Study, does: Runner, wanted: Sequence[Case]) -> Iterator[tuple[Any, Any]]:
+def _progress(study: Study, does: Runner, batch: Sequence[Case]) -> Iterator[tuple[Any, Any]]:
     """Show on a terminal how many jobs of all runs arrived and how many runs ended."""
-    missing = len(wanted) - does.done(wanted)
+    missing = len(batch) - does.done(batch)
     console = Console(stderr=True)
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         jobs = round(study.survey.jobs * study.offer.trace.sample_ratio)
         arrived = bar.add_task("jobs", total=jobs * missing)
-        runs = bar.add_task("runs", total=len(wanted), completed=len(wanted) - missing)
+        runs = bar.add_task("runs", total=len(batch), completed=len(batch) - missing)
         yield (lambda count: bar.advance(arrived, count)), (lambda _: bar.advance(runs))
 
 
@@ -170,7 +169,7 @@ def _facts(study: Study) -> list[tuple[str, str]]:
 
 
 def _write(
-    folder: Path | None, formats: Sequence[str], about: Mapping[str, Any], rows: Sequence[Row], found: Page
+    folder: Path | None, formats: Sequence[str], about: Mapping[str, Any], rows: Sequence[Row], document: Page
 ) -> list[Path]:
     """Write the results of a study to its folder; return their paths."""
     places = []
@@ -180,7 +179,7 @@ def _write(
         if name in WRITERS:
             WRITERS[name](path, about, rows)
         else:
-            files.write(found, path)
+            files.write(document, path)
         places.append(path)
     return places
 
@@ -193,15 +192,15 @@ def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
         click.echo()
     for name, value in study.facts():
         click.echo(f"{name}: {value}")
-    found = by_label(rows)
-    for klass in classes_of(found):
+    groups = by_label(rows)
+    for klass in classes_of(groups):
         table: list[list[Value]] = [
             [label, metric(same, f"jobs_{klass}"), *(metric(same, f"{kind}_{klass}") for kind in _FIGURES)]
-            for label, same in found.items()
+            for label, same in groups.items()
         ]
         show(Table(["system", "jobs", *_FIGURES], table, f"\n{klass} jobs: completion and wait, s"))
     whole = [
-        [label, len(same), metric(same, "utilisation"), metric(same, "throughput")] for label, same in found.items()
+        [label, len(same), metric(same, "utilisation"), metric(same, "throughput")] for label, same in groups.items()
     ]
     show(Table(["system", "seeds", "utilisation", "tasks/s"], whole, "\ncluster"))
     _say(places)
@@ -212,7 +211,7 @@ def _say(places: Sequence[Path]) -> None:
         click.echo(f"written to {path}")
 
 
-def _found(verdict: Verdict) -> dict[str, Any]:
+def _outcome(verdict: Verdict) -> dict[str, Any]:
     ratio = verdict.ratio
     shown = {"value": ratio.value, "ci_low": ratio.low, "ci_high": ratio.high} if isinstance(ratio, Estimate) else ratio
     return {
@@ -225,8 +224,8 @@ def _found(verdict: Verdict) -> dict[str, Any]:
         "ratio": shown,
         "fresh_seeds": verdict.seeds,
         "rounds": [
-            {"seeds": one.seeds, "standings": [[s.label, s.value, s.kept] for s in one.standings]}
-            for one in verdict.rounds
+            {"seeds": search_round.seeds, "standings": [[s.label, s.value, s.survivor] for s in search_round.standings]}
+            for search_round in verdict.rounds
         ],
     }
 
@@ -235,7 +234,7 @@ def to_set(verdict: Verdict) -> str:
     """Return the proposal as options, and as quicksilver.yaml has it where policies are in it."""
     best, present = verdict.best, verdict.present
     options = " ".join(shlex.quote(f"--set={name}={_value(value)}") for name, value in best.varied.items())
-    old, new = (one.settings.get(POLICIES) or {} for one in (present, best))
+    old, new = (variant.settings.get(POLICIES) or {} for variant in (present, best))
     changed = {slot: section for slot, section in new.items() if section != old.get(slot)}
     if not changed:
         return f"To simulate it: {options}"
@@ -246,22 +245,24 @@ def _value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _variant(found: Variant) -> dict[str, Any]:
-    return {"label": found.label, "varied": dict(found.varied), "settings": dict(found.settings)}
+def _variant(variant: Variant) -> dict[str, Any]:
+    return {"label": variant.label, "varied": dict(variant.varied), "settings": dict(variant.settings)}
 
 
-def _round(found: Round, goal: str) -> Table:
-    rows: list[list[Value]] = [[one.label, one.value, "goes on" if one.kept else ""] for one in found.standings]
-    return Table(["settings", f"{goal}, mean", ""], rows, f"{found.seeds} seeds")
+def _round(search_round: Round, goal: str) -> Table:
+    rows: list[list[Value]] = [
+        [standing.label, standing.value, "goes on" if standing.survivor else ""] for standing in search_round.standings
+    ]
+    return Table(["settings", f"{goal}, mean", ""], rows, f"{search_round.seeds} seeds")
 
 
 def _evidence(study: Study, verdict: Verdict) -> Page:
     """Return the page of a search: what to do, how it was found, and the comparison at the end."""
-    rounds = [_round(one, verdict.goal) for one in verdict.rounds]
+    rounds = [_round(search_round, verdict.goal) for search_round in verdict.rounds]
     facts = [*_facts(study), ("goal", verdict.goal)]
     title = f"Tuning {verdict.present.system} on {study.offer.trace.name}"
-    told = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
+    sections = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
     if not verdict.rows:
-        return Page(title, facts, told)
+        return Page(title, facts, sections)
     compared = page(facts, verdict.rows, title)
-    return Page(title, facts, [*told, *compared.sections])
+    return Page(title, facts, [*sections, *compared.sections])

@@ -17,22 +17,22 @@ _REGULAR: Final = 1 << 60
 class Clock:
     """Time that passes from event to event, in seconds. `at` and `later` ask for events, `run` does them."""
 
-    __slots__ = ("_asked", "_heap", "_place", "events", "now_s")
+    __slots__ = ("_calls", "_heap", "_place", "events", "now_s")
 
     def __init__(self, now_s: float = 0.0) -> None:
         """Begin at `now_s`."""
         self.now_s = now_s
         self.events = 0
         """Done so far."""
-        self._asked = self._place = 0
+        self._calls = self._place = 0
         self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
 
     def at(self, at_s: float, do: Callable[..., object], *args: Any) -> None:
         """Call `do(*args)` at `at_s`. Raises ValueError when that is past, or no time at all."""
         if not at_s >= self.now_s:
             raise ValueError(f"{do!r} at {at_s} s: the clock is at {self.now_s} s")
-        self._asked += 1
-        heappush(self._heap, (at_s, self._asked, do, args))
+        self._calls += 1
+        heappush(self._heap, (at_s, self._calls, do, args))
 
     def later(self, seconds: float, do: Callable[..., object], *args: Any) -> None:
         """Call `do(*args)` after so many seconds. Raises ValueError for less than none."""

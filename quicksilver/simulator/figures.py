@@ -87,14 +87,14 @@ def figures(
 
 def by_queue(jobs: Sequence[JobOutcome], queues: Mapping[int, str]) -> dict[str, dict[str, float]]:
     """Return the figures of each YARN queue, those with the most jobs first; none where there is one queue."""
-    found: dict[str, list[JobOutcome]] = {}
+    groups: dict[str, list[JobOutcome]] = {}
     for job in jobs:
         if job.number in queues:
-            found.setdefault(queues[job.number], []).append(job)
-    if len(found) < 2:
+            groups.setdefault(queues[job.number], []).append(job)
+    if len(groups) < 2:
         return {}
-    most = sorted(found, key=lambda name: (-len(found[name]), name))[:MOST_QUEUES]
-    return {name: _of_queue(found[name]) for name in most}
+    most = sorted(groups, key=lambda name: (-len(groups[name]), name))[:MOST_QUEUES]
+    return {name: _of_queue(groups[name]) for name in most}
 
 
 def _of_queue(jobs: Sequence[JobOutcome]) -> dict[str, float]:

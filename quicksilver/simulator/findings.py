@@ -28,12 +28,12 @@ def findings(rows: Sequence[Row]) -> list[str]:
     variants = by_label(rows)
     base = stock_of(variants) or list(variants)[:1]
     others = [label for label in variants if label not in base]
-    found = [_sentence(label, base, variants) for label in others[:LIMIT]]
+    sentences = [_sentence(label, base, variants) for label in others[:LIMIT]]
     if len(others) > LIMIT:
-        found.append(f"{len(others) - LIMIT} more systems are in the tables.")
-    if found:
-        found.append(_chance(variants))
-    return [*found, *_killed(variants), *_cut(variants)]
+        sentences.append(f"{len(others) - LIMIT} more systems are in the tables.")
+    if sentences:
+        sentences.append(_chance(variants))
+    return [*sentences, *_killed(variants), *_cut(variants)]
 
 
 def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
@@ -45,23 +45,23 @@ def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[R
 def _part(kind: str, label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
     """Return one figure's ratio in words; "" without one."""
     name = f"{kind}_{ALL}"
-    other = best(name, base, variants)
-    ratio = compared(variants[other], variants[label], name) if other else None
+    rival = best(name, base, variants)
+    ratio = compared(variants[rival], variants[label], name) if rival else None
     if ratio is None:
         return ""
-    which = rank(other, variants)
-    whose = f"the time of {which} ({other})" if which else f"{other}'s time"
+    which = rank(rival, variants)
+    whose = f"the time of {which} ({rival})" if which else f"{rival}'s time"
     good = better(name, ratio) if isinstance(ratio, Estimate) else (True if ratio < 1 else None)
     if kind == "mean":
         worse = ", which is no better" if good is None else ", which is worse" if not good else ""
         return f"its jobs took {shown(ratio)} of {whose} {_IN[kind]}{worse}"
     if good is None:
-        return f"{kind} is no better ({_against(ratio, other)})"
-    return f"{kind} is {'' if good else 'worse: '}{_against(ratio, other)}"
+        return f"{kind} is no better ({_against(ratio, rival)})"
+    return f"{kind} is {'' if good else 'worse: '}{_against(ratio, rival)}"
 
 
-def _against(ratio: Estimate | float, other: str) -> str:
-    return f"{shown(ratio)} of {other}'s"
+def _against(ratio: Estimate | float, rival: str) -> str:
+    return f"{shown(ratio)} of {rival}'s"
 
 
 def _chance(variants: Mapping[str, Sequence[Row]]) -> str:

@@ -41,13 +41,13 @@ def _parts(section: Mapping[str, Any]) -> Iterator[str]:
         yield f"long_poll={section['long_poll']}"
 
 
-def _choice(slot: str, chosen: Any) -> Iterator[str]:
+def _choice(slot: str, section: Any) -> Iterator[str]:
     """Yield a slot's policy, or its single settings over the preset's policy."""
-    if isinstance(chosen, Mapping) and "policy" not in chosen:
-        yield from (f"{slot}.{name}={value}" for name, value in (chosen.get("settings") or {}).items())
+    if isinstance(section, Mapping) and "policy" not in section:
+        yield from (f"{slot}.{name}={value}" for name, value in (section.get("settings") or {}).items())
     else:
-        yield f"{slot}={_joined(chosen if isinstance(chosen, (list, tuple)) else [chosen])}"
+        yield f"{slot}={_joined(section if isinstance(section, (list, tuple)) else [section])}"
 
 
-def _joined(chosen: Any) -> str:
-    return "+".join(dict.fromkeys(str(one.get("policy")) if isinstance(one, Mapping) else str(one) for one in chosen))
+def _joined(policies: Any) -> str:
+    return "+".join(dict.fromkeys(str(p.get("policy")) if isinstance(p, Mapping) else str(p) for p in policies))

@@ -67,8 +67,8 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 def _traces(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return generators that begin so, or let the shell complete files."""
     named = [f"{GENERATED}{name}" for name in GENERATORS]
-    found = [CompletionItem(name) for name in named if incomplete and name.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(name) for name in named if incomplete and name.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
 
 
 def systems_option(*names: str, metavar: str, help: str) -> Callable[[C], C]:
@@ -86,17 +86,17 @@ class Comparing(click.Command):
 
 def joined(args: list[str], option: str) -> list[str]:
     """Return a command line in which the words after an option are one, with commas; a system is no file."""
-    found: list[str] = []
+    words: list[str] = []
     taking = False
     for arg in args:
         if arg == option or arg.startswith(("-", GENERATED)) or (arg not in SYSTEMS and Path(arg).exists()):
             taking = arg == option
-            found.append(arg)
-        elif taking and found[-1] != option:
-            found[-1] += f",{arg}"
+            words.append(arg)
+        elif taking and words[-1] != option:
+            words[-1] += f",{arg}"
         else:
-            found.append(arg)
-    return found
+            words.append(arg)
+    return words
 
 
 def _describe(ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
@@ -111,9 +111,9 @@ def _describe(ctx: click.Context, _parameter: click.Parameter, name: str | None)
     ctx.exit()
 
 
-def _list(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+def _list(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     """Print the systems."""
-    if not wanted or ctx.resilient_parsing:
+    if not value or ctx.resilient_parsing:
         return
     show(Table(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
     ctx.exit()
@@ -123,13 +123,13 @@ def _about(name: str) -> str:
     """Return a system's line; of one that was added to `SYSTEMS`, the first paragraph of its module's docstring."""
     if name in ABOUT:
         return ABOUT[name]
-    said = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
-    return " ".join(said.strip().split("\n\n")[0].split())
+    docstring = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
+    return " ".join(docstring.strip().split("\n\n")[0].split())
 
 
 _OPTIONS: Final = (
     click.argument("trace", shell_complete=_traces),
-    systems_option("--system", "one", metavar="SYSTEM", help="What schedules the jobs."),
+    systems_option("--system", "system", metavar="SYSTEM", help="What schedules the jobs."),
     click.option("--format", "fmt", type=click.Choice(FORMATS), help="Of the trace.  [default: as it begins]"),
     click.option("--nodes", type=click.IntRange(1), help="Equal ones."),
     click.option(
@@ -173,16 +173,16 @@ _OPTIONS: Final = (
 
 
 def study_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a click command the shared options, passed to it as `asked` and `as_json`."""
+    """Give a click command the shared options, passed to it as `request` and `as_json`."""
 
     @wraps(command)
-    def wrapped(as_json: bool, one: tuple[str, ...], several: tuple[str, ...] = (), **options: Any) -> None:
-        systems = tuple(dict.fromkeys((*one, *several)))
+    def wrapped(as_json: bool, system: tuple[str, ...], several: tuple[str, ...] = (), **options: Any) -> None:
+        systems = tuple(dict.fromkeys((*system, *several)))
         if not systems:
             raise click.UsageError("name a system: --system NAME; --list shows them")
         shared = {name: options.pop(name) for name in _SHARED}
         try:
-            command(asked=_asked(systems, shared, bool(several)), as_json=as_json, **options)
+            command(request=_request(systems, shared, bool(several)), as_json=as_json, **options)
         except QuicksilverError as error:
             raise click.ClickException(str(error)) from error
         except (SimulatorError, OSError) as error:
@@ -200,32 +200,32 @@ _SHARED: Final = (
 )
 
 
-def _asked(systems: tuple[str, ...], given: Mapping[str, Any], compares: bool) -> Asked:
+def _request(systems: tuple[str, ...], params: Mapping[str, Any], compares: bool) -> Asked:
     names = ("fmt", "stages", "skip", "as_eagle", "speed")
-    source = Source(given["trace"], **{name: given[name] for name in names}, jobs=given["first"])
+    source = Source(params["trace"], **{name: params[name] for name in names}, jobs=params["first"])
     return Asked(
-        Trace(source, given["sample"], given["error"], given["errors"]),
+        Trace(source, params["sample"], params["error"], params["errors"]),
         systems,
-        tuple(choice(text, "--set", several=False) for text in given["fixed"]),
-        given["config"],
-        given["nodes"],
-        given["load"],
-        given["slots"],
-        given["memory_mb"],
-        given["delay_s"],
-        given["cutoff_s"],
-        given["processes"] or len(os.sched_getaffinity(0)),
-        given["out"],
+        tuple(choice(text, "--set", several=False) for text in params["fixed"]),
+        params["config"],
+        params["nodes"],
+        params["load"],
+        params["slots"],
+        params["memory_mb"],
+        params["delay_s"],
+        params["cutoff_s"],
+        params["processes"] or len(os.sched_getaffinity(0)),
+        params["out"],
         compares,
     )
 
 
 def show(table: Table) -> None:
     """Print a table to a terminal; numbers stand to the right."""
-    made = RichTable(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    grid = RichTable(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for at, column in enumerate(table.columns):
         right = all(not isinstance(row[at], str) for row in table.rows)
-        made.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=at == 0)
+        grid.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=at == 0)
     for row in table.rows:
-        made.add_row(*(Text(shown(cell)) for cell in row))
-    Console(width=None if Console().is_terminal else 200).print(made)
+        grid.add_row(*(Text(shown(cell)) for cell in row))
+    Console(width=None if Console().is_terminal else 200).print(grid)

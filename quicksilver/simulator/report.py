@@ -63,7 +63,7 @@ def classes_of(variants: Mapping[str, Sequence[Row]]) -> list[str]:
 
 
 def _figures(variants: Mapping[str, Sequence[Row]]) -> Section:
-    found: list[Block] = [
+    blocks: list[Block] = [
         Prose(
             "Job completion, from arrival to the end of the last task, and the mean wait of a task, in seconds; means "
             "over the seeds with 95 % confidence intervals."
@@ -74,10 +74,10 @@ def _figures(variants: Mapping[str, Sequence[Row]]) -> Section:
             [label, metric(rows, f"jobs_{klass}"), *(metric(rows, f"{kind}_{klass}") for kind in _MAIN)]
             for label, rows in variants.items()
         ]
-        found.append(Table(["system", "jobs", *_MAIN], table, f"{klass} jobs"))
+        blocks.append(Table(["system", "jobs", *_MAIN], table, f"{klass} jobs"))
     whole = [[label, len(rows), *(metric(rows, name) for name, _ in _WHOLE)] for label, rows in variants.items()]
-    found.append(Table(["system", "seeds", *(shown for _, shown in _WHOLE)], whole, "cluster"))
-    return Section("Figures", found)
+    blocks.append(Table(["system", "seeds", *(shown for _, shown in _WHOLE)], whole, "cluster"))
+    return Section("Figures", blocks)
 
 
 def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
@@ -94,17 +94,17 @@ def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
         for label in others
     ]
     which = rank(base, variants)
-    told = (
+    caption = (
         f"Ratios to `{base}`{f', {which} by the mean' if which else ''}, paired by seed: below 1 is faster. Where the "
         "interval has 1 in it, or there is one seed, the comparison is undecided."
     )
     columns = ["system", *(name.replace("_", " ") for name in names)]
-    found: list[Block] = [Prose(told), Table(columns, table, "ratios")]
-    found += [Table(columns, verdicts, "verdicts")] if len({row.seed for row in variants[base]}) > 1 else []
+    blocks: list[Block] = [Prose(caption), Table(columns, table, "ratios")]
+    blocks += [Table(columns, verdicts, "verdicts")] if len({row.seed for row in variants[base]}) > 1 else []
     if len(others) <= 2 * _MOST_LINES:
         bars = [(name.replace("_", " "), _column(table, at + 1)) for at, name in enumerate(names) if "p95" in name]
-        found.append(Bars(f"p95 of job completion, ratio to {base}", Axis("ratio"), list(others), bars, 1.0))
-    return Section(f"Against {base}", found)
+        blocks.append(Bars(f"p95 of job completion, ratio to {base}", Axis("ratio"), list(others), bars, 1.0))
+    return Section(f"Against {base}", blocks)
 
 
 def _column(table: Sequence[Sequence[Value]], at: int) -> list[float | Estimate | None]:
@@ -122,20 +122,20 @@ def _over(name: str, variants: Mapping[str, Sequence[Row]]) -> list[Block]:
     for rows in variants.values():
         value = rows[0].varied.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            others = " ".join(f"{key}={one}" for key, one in rows[0].varied.items() if key != name)
+            others = " ".join(f"{key}={setting}" for key, setting in rows[0].varied.items() if key != name)
             lines.setdefault(f"{rows[0].system} {others}".strip(), []).append((float(value), rows))
     lines = {label: sorted(points, key=lambda point: point[0]) for label, points in lines.items() if len(points) > 1}
     if not lines or len(lines) > _MOST_LINES:
         return []
-    found: list[Block] = []
+    blocks: list[Block] = []
     for klass in classes_of(variants):
         for kind in ("mean", "p95"):
             series = [_curve(label, points, f"{kind}_{klass}") for label, points in lines.items()]
-            drawn = [one for one in series if one is not None]
+            drawn = [curve for curve in series if curve is not None]
             if drawn:
                 title = f"{kind} of job completion, {klass} jobs"
-                found.append(Lines(title, Axis(name), Axis("s"), drawn, marks=True))
-    return found
+                blocks.append(Lines(title, Axis(name), Axis("s"), drawn, marks=True))
+    return blocks
 
 
 def _curve(label: str, points: Sequence[tuple[float, Sequence[Row]]], name: str) -> Series | None:
@@ -152,7 +152,7 @@ def _cdfs(variants: Mapping[str, Sequence[Row]]) -> Section:
     for klass in classes_of(variants):
         series = [cdf for label, rows in _few(variants) if (cdf := _cdf(label, rows, klass)) is not None]
         if series:
-            log = min(min(one.x) for one in series) > 0
+            log = min(min(curve.x) for curve in series) > 0
             share = Axis("share of the jobs", most=1.0)
             blocks.append(Lines(f"{klass} jobs", Axis("job completion, s", log=log), share, series))
     return Section("Job completion", [*_left_out(variants), *blocks] if blocks else [])
@@ -189,9 +189,9 @@ def _busy(variants: Mapping[str, Sequence[Row]]) -> Section:
         columns = list(zip(*(sampled(run, times_s) for run in runs), strict=True))
         low, high = ([pick(column) for column in columns] if len(runs) > 1 else [] for pick in (min, max))
         series.append(Series(label, times_s, [fmean(column) for column in columns], low, high))
-    told = Prose("Share of the slots that is busy; mean over the seeds, in the shade the lowest and the highest.")
+    caption = Prose("Share of the slots that is busy; mean over the seeds, in the shade the lowest and the highest.")
     time, share = Axis("time, s"), Axis("share of the slots", most=1.0)
-    return Section("Utilisation", [told, *_left_out(variants), Lines("utilisation", time, share, series, step=True)])
+    return Section("Utilisation", [caption, *_left_out(variants), Lines("utilisation", time, share, series, step=True)])
 
 
 def _by_queue(variants: Mapping[str, Sequence[Row]]) -> Section:
@@ -212,11 +212,11 @@ def _by_queue(variants: Mapping[str, Sequence[Row]]) -> Section:
         )
         for label, rows in _few(variants)
     ]
-    told = Prose(
+    caption = Prose(
         "Job completion and the mean wait of a task by YARN queue, in seconds; queues with the most jobs first."
     )
     bars = Bars("mean job completion by queue", Axis("seconds"), names, means)
-    return Section("By queue", [told, Table(["queue", "system", *kinds], table), bars])
+    return Section("By queue", [caption, Table(["queue", "system", *kinds], table), bars])
 
 
 def _of_queue(rows: Sequence[Row], queue: str, kind: str) -> float | Estimate | None:
@@ -234,16 +234,16 @@ def _lost(variants: Mapping[str, Sequence[Row]]) -> Section:
         for label, rows in counting.items()
     ]
     silent = [label for label in variants if label not in counting]
-    told = "Containers that were killed, and the seconds that they had run for nothing"
+    caption = "Containers that were killed, and the seconds that they had run for nothing"
     note = f"; not counted by {', '.join(silent)}" if silent else ""
     columns = ["system", "kills", "kills per 1,000 tasks", "work lost, s"]
-    return Section("Kills and lost work", [Prose(f"{told}{note}."), Table(columns, table)])
+    return Section("Kills and lost work", [Prose(f"{caption}{note}."), Table(columns, table)])
 
 
 def _per_1000(rows: Sequence[Row]) -> float | Estimate | None:
     counts = [row.figures.counts for row in rows]
     return (
-        estimate([1000 * one["kills"] / one["tasks"] for one in counts])
+        estimate([1000 * each["kills"] / each["tasks"] for each in counts])
         if all(c.get("tasks") for c in counts)
         else None
     )
@@ -251,12 +251,12 @@ def _per_1000(rows: Sequence[Row]) -> float | Estimate | None:
 
 def _to_write(variants: Mapping[str, Sequence[Row]]) -> Section:
     """Return the section `policies` of each variant that runs the production policies."""
-    found = [
+    blocks = [
         Code(settings_yaml({POLICIES: section}), f"To run `{label}`")
         for label, rows in _few(variants)
         if isinstance(section := rows[0].settings.get(POLICIES), Mapping) and not is_stock(rows[0])
     ]
-    return Section("What to write into quicksilver.yaml", found)
+    return Section("What to write into quicksilver.yaml", blocks)
 
 
 def _behind(variants: Mapping[str, Sequence[Row]]) -> Section:
@@ -311,11 +311,11 @@ def _settings(variants: Mapping[str, Sequence[Row]]) -> Section:
     rows: list[list[Value]] = [
         [f"`{name}`", *(_setting(own[name]) if name in own else None for own in settings.values())] for name in names
     ]
-    found: list[Block] = [Table(["setting", *settings], rows)] if rows else []
+    blocks: list[Block] = [Table(["setting", *settings], rows)] if rows else []
     for label, own in settings.items():
         nested = {name: value for name, value in own.items() if not _is_plain(value)}
-        found += [Code(settings_yaml(nested), f"Of `{label}`")] if nested else []
-    return Section("Settings", found)
+        blocks += [Code(settings_yaml(nested), f"Of `{label}`")] if nested else []
+    return Section("Settings", blocks)
 
 
 def _is_plain(value: object) -> bool:

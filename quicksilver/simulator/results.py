@@ -22,10 +22,10 @@ Columns = Mapping[str, str | int | float]
 
 def by_label(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the runs of each variant, by seed, in the order of the first seed's."""
-    found: dict[str, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        found.setdefault(row.label, []).append(row)
-    return {label: sorted(same, key=lambda row: row.seed) for label, same in found.items()}
+        groups.setdefault(row.label, []).append(row)
+    return {label: sorted(same, key=lambda row: row.seed) for label, same in groups.items()}
 
 
 def estimate(values: Sequence[float]) -> float | Estimate:
@@ -50,7 +50,7 @@ def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> Estimate | 
         return None
     if len(pairs) == 1:
         return pairs[0][1] / pairs[0][0]
-    return Estimate(*map(exp, interval([log(other / one) for one, other in pairs])))
+    return Estimate(*map(exp, interval([log(new / old) for old, new in pairs])))
 
 
 def better(name: str, ratio: Estimate | float | None) -> bool | None:
@@ -117,30 +117,30 @@ def _jsonable(value: float | Estimate | None) -> Any:
 
 def write_json(path: Path, about: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Write the summary, and the runs. Raises OSError."""
-    found = summary(about, rows) | {"runs": [row.as_json() for row in rows]}
-    _whole(path, json.dumps(found, separators=(",", ":")).encode())
+    data = summary(about, rows) | {"runs": [row.as_json() for row in rows]}
+    _whole(path, json.dumps(data, separators=(",", ":")).encode())
 
 
 def write_csv(path: Path, about: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Write a line for each run. Raises OSError."""
-    found = list(map(columns, rows))
+    records = list(map(columns, rows))
     text = StringIO()
-    names = list(dict.fromkeys(name for one in found for name in one))
+    names = list(dict.fromkeys(name for record in records for name in record))
     writer = csv.DictWriter(text, names, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found)
+    writer.writerows(records)
     _whole(path, text.getvalue().encode())
 
 
 def write_parquet(path: Path, about: Mapping[str, Any], rows: Sequence[Row]) -> None:
     """Write a row for each run. Raises OSError, QuicksilverError where pyarrow is missing."""
     pyarrow, parquet = _pyarrow(path)
-    found = list(map(columns, rows))
-    names = list(dict.fromkeys(name for one in found for name in one))
-    table = {name: _column([one.get(name) for one in found]) for name in names}
-    made = pyarrow.table(table).replace_schema_metadata({"quicksilver": json.dumps(about)})
+    records = list(map(columns, rows))
+    names = list(dict.fromkeys(name for record in records for name in record))
+    table = {name: _column([record.get(name) for record in records]) for name in names}
+    arrow_table = pyarrow.table(table).replace_schema_metadata({"quicksilver": json.dumps(about)})
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(made, sink)
+    parquet.write_table(arrow_table, sink)
     _whole(path, sink.getvalue().to_pybytes())
 
 

@@ -60,7 +60,7 @@ class Row:
         return asdict(self)
 
 
-def row_of(case: Case, found: dict[str, Any]) -> Row:
+def row_of(case: Case, record: dict[str, Any]) -> Row:
     """Return a run that was kept, under the names of today's case."""
     return Row(
         case.variant.label,
@@ -68,8 +68,8 @@ def row_of(case: Case, found: dict[str, Any]) -> Row:
         dict(case.variant.settings),
         dict(case.variant.varied),
         case.seed,
-        Figures(**found["figures"]),
-        found["cpu_s"],
+        Figures(**record["figures"]),
+        record["cpu_s"],
     )
 
 
@@ -101,16 +101,16 @@ def run(offer: Offer, case: Case, tell: Progress) -> Row:
     variant = case.variant
     place = f"{variant.label}, seed {case.seed}"
     system = _system(variant.place)
-    settings = system.Settings.model_validate(variant.given)
+    settings = system.Settings.model_validate(variant.overrides)
     stream = _Stream(offer.trace.jobs_of(case.seed), offer.cutoff_s, tell)
     try:
-        result = system.run(offer.trace.told(stream, case.seed), offer.cluster, settings, case.seed)
+        result = system.run(offer.trace.with_estimates(stream, case.seed), offer.cluster, settings, case.seed)
     except (SimulatorError, QuicksilverError) as error:
         raise RunError(str(error), place=place) from error
     _whole(result, stream, place)
-    found = figures(result, offer.cluster, stream.long, stream.queues)
+    stats = figures(result, offer.cluster, stream.long, stream.queues)
     spent_s = round(process_time() - begun_s, 3)
-    return Row(variant.label, variant.system, dict(variant.settings), dict(variant.varied), case.seed, found, spent_s)
+    return Row(variant.label, variant.system, dict(variant.settings), dict(variant.varied), case.seed, stats, spent_s)
 
 
 def _system(place: str) -> System:
@@ -124,8 +124,10 @@ def _whole(result: SimResult, stream: _Stream, place: str) -> None:
     jobs, numbers = len(result.jobs), len({job.number for job in result.jobs})
     tasks = sum(job.tasks for job in result.jobs)
     if (jobs, numbers, tasks) != (stream.jobs, stream.jobs, stream.tasks):
-        what = f"{stream.jobs} jobs of {stream.tasks} tasks went in, {jobs} jobs ({numbers} numbers), {tasks} tasks out"
-        raise RunError(what, place=place, remedy="report it: the system loses jobs or doubles them")
+        problem = (
+            f"{stream.jobs} jobs of {stream.tasks} tasks went in, {jobs} jobs ({numbers} numbers), {tasks} tasks out"
+        )
+        raise RunError(problem, place=place, remedy="report it: the system loses jobs or doubles them")
 
 
 _ARRIVED: Any = None

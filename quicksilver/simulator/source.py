@@ -50,7 +50,7 @@ class Trace:
         rng, ratio = Random(f"sample {seed}"), self.sample_ratio
         return (replace(job, arrives_s=job.arrives_s * ratio) for job in jobs if rng.random() < ratio)
 
-    def told(self, jobs: Iterable[Job], seed: int) -> Iterable[Job]:
+    def with_estimates(self, jobs: Iterable[Job], seed: int) -> Iterable[Job]:
         """Return jobs with the estimates that a system is told."""
         return misestimated(jobs, self.error, seed, self.errors) if self.error else jobs
 

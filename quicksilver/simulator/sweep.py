@@ -49,7 +49,7 @@ class Variant:
     system: str
     place: str
     """Where the system is, `module:SYSTEM`."""
-    given: Mapping[str, Any] = field(hash=False)
+    overrides: Mapping[str, Any] = field(hash=False)
     """What was set of the settings; all else has its default."""
     settings: Mapping[str, Any] = field(hash=False)
     """All of them, as JSON."""
@@ -97,14 +97,14 @@ def split(text: str) -> list[str]:
 
 def choice(text: str, option: str, several: bool = True) -> Choice:
     """Return KEY=VALUE[,VALUE...] as a choice. Raises StudyError, naming the option."""
-    name, found, values = text.partition("=")
-    if not found or not name.strip() or not values.strip():
+    name, sign, values = text.partition("=")
+    if not sign or not name.strip() or not values.strip():
         form = "KEY=VALUE,VALUE..., as in place.k=10,20,50" if several else "KEY=VALUE, as in place.k=10"
         raise StudyError(f"{text!r} sets nothing", place=option, remedy=f"write {form}")
-    given = split(values) if several else [values.strip()]
-    if "" in given:
+    texts = split(values) if several else [values.strip()]
+    if "" in texts:
         raise StudyError(f"{text!r} has an empty value", place=option, remedy="leave out the comma that is too much")
-    return Choice(name.strip(), tuple({json.dumps(value): value for value in map(value_of, given)}.values()))
+    return Choice(name.strip(), tuple({json.dumps(value): value for value in map(value_of, texts)}.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,50 +126,50 @@ class Wanted:
     """Whether `PRODUCT` is compared with STOCK, and with its own world in which everything is guaranteed."""
 
 
-def variants(wanted: Wanted) -> list[Variant]:
+def variants(plan: Wanted) -> list[Variant]:
     """Return what to run, by system and then by the values of what is swept, the first named moving slowest.
 
     A choice holds for each system that has such a setting. Raises StudyError when none has it or a value is wrong,
     UnknownSystemError.
     """
-    compares = wanted.base_line and PRODUCT in wanted.systems
-    names = (*(STOCK if compares else ()), *wanted.systems)
+    compares = plan.base_line and PRODUCT in plan.systems
+    names = (*(STOCK if compares else ()), *plan.systems)
     systems = {name: load(name).Settings for name in dict.fromkeys(names)}
-    for option, choices in (("--set", wanted.fixed), (wanted.option, wanted.swept)):
-        for one in choices:
-            _whose(one.name, systems, option)
-    found: dict[str, Variant] = {}
+    for option, choices in (("--set", plan.fixed), (plan.option, plan.swept)):
+        for each in choices:
+            _whose(each.name, systems, option)
+    by_key: dict[str, Variant] = {}
     if compares:
-        for variant in _of_system(PRODUCT, systems[PRODUCT], wanted, only_g=True):
-            found.setdefault(variant.key, variant)
+        for variant in _of_system(PRODUCT, systems[PRODUCT], plan, only_g=True):
+            by_key.setdefault(variant.key, variant)
     for name, model in systems.items():
-        for variant in _of_system(name, model, wanted, as_it_is=name not in wanted.systems):
-            found.setdefault(variant.key, variant)
-    return list(found.values())
+        for variant in _of_system(name, model, plan, as_it_is=name not in plan.systems):
+            by_key.setdefault(variant.key, variant)
+    return list(by_key.values())
 
 
-def cases(found: Sequence[Variant], seeds: Sequence[int]) -> list[Case]:
+def cases(setups: Sequence[Variant], seeds: Sequence[int]) -> list[Case]:
     """Return a run for each seed of each variant; all variants of one seed stand together."""
-    return [Case(variant, seed) for seed in seeds for variant in found]
+    return [Case(variant, seed) for seed in seeds for variant in setups]
 
 
 def _of_system(
-    name: str, model: type[SystemSettings], wanted: Wanted, only_g: bool = False, as_it_is: bool = False
+    name: str, model: type[SystemSettings], plan: Wanted, only_g: bool = False, as_it_is: bool = False
 ) -> Iterator[Variant]:
     """Yield the variants of one system.
 
     only_g: with everything guaranteed, whatever policies are chosen. as_it_is: with its own policies, likewise.
     """
     base: dict[str, Any] = {}
-    if wanted.cutoff_s is not None and CUTOFF in model.model_fields:
-        base[CUTOFF] = wanted.cutoff_s
-    if POLICIES in model.model_fields and model.takes_file and wanted.policies is not None and not as_it_is:
-        base[POLICIES] = wanted.policies
-    fixed = [(steps, one.values[0]) for one in wanted.fixed if (steps := _steps(one.name, name, model))]
-    swept = [(one.name, steps, one.values) for one in wanted.swept if (steps := _steps(one.name, name, model))]
+    if plan.cutoff_s is not None and CUTOFF in model.model_fields:
+        base[CUTOFF] = plan.cutoff_s
+    if POLICIES in model.model_fields and model.takes_file and plan.policies is not None and not as_it_is:
+        base[POLICIES] = plan.policies
+    fixed = [(steps, each.values[0]) for each in plan.fixed if (steps := _steps(each.name, name, model))]
+    swept = [(each.name, steps, each.values) for each in plan.swept if (steps := _steps(each.name, name, model))]
     if only_g or as_it_is:
-        fixed = [one for one in fixed if one[0][0] != POLICIES]
-        swept = [one for one in swept if one[1][0] != POLICIES]
+        fixed = [each for each in fixed if each[0][0] != POLICIES]
+        swept = [each for each in swept if each[1][0] != POLICIES]
     if only_g:
         base[POLICIES] = ONLY_G
     if any(steps[0] == POLICIES for steps, _ in [*fixed, *((steps, None) for _, steps, _ in swept)]):
@@ -177,14 +177,14 @@ def _of_system(
     for values in product(*(values for _, _, values in swept)):
         tried = [(steps, value) for (_, steps, _), value in zip(swept, values, strict=True)]
         varied = {key: value for (key, _, _), value in zip(swept, values, strict=True)}
-        given = base
-        for steps, value in sorted([*fixed, *tried], key=lambda one: one[0][-1] != _POLICY):
-            given = _with(_with_default(given, steps), steps, value)
-        settings = _checked(name, model, given)
+        overrides = base
+        for steps, value in sorted([*fixed, *tried], key=lambda each: each[0][-1] != _POLICY):
+            overrides = _with(_with_default(overrides, steps), steps, value)
+        settings = _checked(name, model, overrides)
         swept_steps = [steps for _, steps, _ in swept]
         ran = ONLY_G_NAME if only_g else _ran(model, settings, swept_steps)
         parts = (name, ran, *(f"{_short(key, name)}={_shown(value)}" for key, value in varied.items()))
-        yield Variant(" ".join(filter(None, parts)), name, SYSTEMS[name], given, settings, varied)
+        yield Variant(" ".join(filter(None, parts)), name, SYSTEMS[name], overrides, settings, varied)
 
 
 def _ran(model: type[SystemSettings], settings: Mapping[str, Any], swept: Sequence[tuple[str, ...]]) -> str:
@@ -205,16 +205,16 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _checked(name: str, model: type[SystemSettings], given: Mapping[str, Any]) -> Mapping[str, Any]:
-    found, mistakes = validate(model, given, (name,))
-    if found is None:
+def _checked(name: str, model: type[SystemSettings], overrides: Mapping[str, Any]) -> Mapping[str, Any]:
+    instance, mistakes = validate(model, overrides, (name,))
+    if instance is None:
         raise StudyError("\n".join(map(str, mistakes)))
-    if given.get(POLICIES) is not None and POLICIES in model.model_fields:
+    if overrides.get(POLICIES) is not None and POLICIES in model.model_fields:
         try:
-            Policies.load(given[POLICIES], None, (name, POLICIES))
+            Policies.load(overrides[POLICIES], None, (name, POLICIES))
         except SettingsMistakesError as error:
             raise StudyError("\n".join(map(str, error.mistakes))) from error
-    settings: Mapping[str, Any] = json.loads(found.model_dump_json())
+    settings: Mapping[str, Any] = json.loads(instance.model_dump_json())
     return settings
 
 
@@ -243,30 +243,30 @@ def _whose(key: str, systems: Mapping[str, type[SystemSettings]], option: str) -
     known = {name for model in systems.values() for name in model.model_fields}
     if any(POLICIES in model.model_fields for model in systems.values()):
         known |= {f"{slot}.SETTING" for slot in SLOTS}
-    what = f"{' and '.join(systems)} {'has' if len(systems) == 1 else 'have'} no setting '{key}'"
-    raise StudyError(what, place=option, remedy=close_to(key, sorted(known)))
+    problem = f"{' and '.join(systems)} {'has' if len(systems) == 1 else 'have'} no setting '{key}'"
+    raise StudyError(problem, place=option, remedy=close_to(key, sorted(known)))
 
 
-def _with_default(given: Mapping[str, Any], steps: Sequence[str]) -> Mapping[str, Any]:
+def _with_default(overrides: Mapping[str, Any], steps: Sequence[str]) -> Mapping[str, Any]:
     """Name the product's default policy where a setting is for a slot of which nothing is said."""
     first, slot, *rest = (*steps, "")
-    if first != POLICIES or rest[:1] != ["settings"] or slot in laid_over(given[POLICIES]) or slot == "route":
-        return given
+    if first != POLICIES or rest[:1] != ["settings"] or slot in laid_over(overrides[POLICIES]) or slot == "route":
+        return overrides
     default = PolicySet.model_fields[slot].get_default()
-    one = default[0] if isinstance(default, tuple) else default
-    return _with(given, (POLICIES, slot, _POLICY), one.policy)
+    entry = default[0] if isinstance(default, tuple) else default
+    return _with(overrides, (POLICIES, slot, _POLICY), entry.policy)
 
 
-def _with(given: Mapping[str, Any], steps: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return `given` with a value at a place; what is on the way and no mapping is replaced by one.
+def _with(mapping: Mapping[str, Any], steps: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return `mapping` with a value at a place; what is on the way and no mapping is replaced by one.
 
     A policy comes without the settings of the one before it. `route` is the first of `policies.routes`.
     """
     first, *rest = steps
     if not rest:
-        return {first: value} if first == _POLICY else {**given, first: value}
+        return {first: value} if first == _POLICY else {**mapping, first: value}
     if first == "route":
-        one, *others = given.get("routes") or [{}]
-        return {**given, "routes": [_with(one, rest, value), *others]}
-    inner = given.get(first)
-    return {**given, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}
+        route, *others = mapping.get("routes") or [{}]
+        return {**mapping, "routes": [_with(route, rest, value), *others]}
+    inner = mapping.get(first)
+    return {**mapping, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}

@@ -17,14 +17,14 @@ SAMPLE_S = 100.0
 class _Entry:
     """A job that has not ended: its stages, and what is noted of them."""
 
-    __slots__ = ("job", "klass", "left", "spans_s", "wait_s")
+    __slots__ = ("job", "klass", "open_tasks", "spans_s", "wait_s")
 
     def __init__(self, job: Job, klass: str) -> None:
         """Begin with nothing done."""
         self.job, self.klass, self.wait_s = job, klass, 0.0
-        self.left = list(job.stages) if job.staged else [len(job.durations_s)]
+        self.open_tasks = list(job.stages) if job.staged else [len(job.durations_s)]
         """Tasks of each stage that have not ended."""
-        self.spans_s: list[tuple[float, float]] = [(inf, 0.0)] * len(self.left) if job.staged else []
+        self.spans_s: list[tuple[float, float]] = [(inf, 0.0)] * len(self.open_tasks) if job.staged else []
         """Of each stage: the first begin, the last end."""
 
 
@@ -40,7 +40,7 @@ class Tally:
         self.counts: Counter[str] = Counter({"tasks": 0, "started": 0, "ended": 0, "lost": 0, "doubled": 0})
         self._result = SimResult(system, seed)
         self._clock, self._slots, self._sample_s = clock, cluster.total_slots, sample_s
-        self._left: dict[int, _Entry] = {}
+        self._entries: dict[int, _Entry] = {}
         self._more = True
 
     def feed(self, jobs: Iterable[Job], arrive: Callable[[Job], object]) -> None:
@@ -84,11 +84,11 @@ class Tally:
 
     def arrived(self, job: Job, klass: str = "") -> None:
         """Note a job."""
-        if job.number in self._left:
+        if job.number in self._entries:
             raise SimulatorError(f"job {job.number} is in the trace twice; number each job once")
         self.open += 1
         self.counts["tasks"] += len(job.durations_s)
-        entry = self._left[job.number] = _Entry(job, klass)
+        entry = self._entries[job.number] = _Entry(job, klass)
         if not job.durations_s:
             self._done(entry)
 
@@ -117,24 +117,24 @@ class Tally:
 
         wait_s: from the job's arrival to the begin of the try that did it; slot: whether it held one of those counted.
         """
-        entry = self._left[number]
+        entry = self._entries[number]
         if slot:
             self.busy -= 1
         self.counts["ended"] += 1
         entry.wait_s += wait_s
-        left = entry.left[stage] = entry.left[stage] - 1
+        remaining = entry.open_tasks[stage] = entry.open_tasks[stage] - 1
         if entry.spans_s:
             began_s = min(entry.spans_s[stage][0], entry.job.arrives_s + wait_s)
             entry.spans_s[stage] = began_s, self._clock.now_s
-        if left == 0 and not any(entry.left):
+        if remaining == 0 and not any(entry.open_tasks):
             self._done(entry)
-        return left == 0
+        return remaining == 0
 
     def _done(self, entry: _Entry) -> None:
         job, now_s = entry.job, self._clock.now_s
         tasks = len(job.durations_s)
         wait_s = entry.wait_s / tasks if tasks else 0.0
-        del self._left[job.number]
+        del self._entries[job.number]
         self.open -= 1
         self._result.jobs.append(
             JobOutcome(job.number, job.arrives_s, now_s, tasks, job.work_s, entry.klass, wait_s, tuple(entry.spans_s))

@@ -39,7 +39,7 @@ class Standing:
 
     label: str
     value: float
-    kept: bool
+    survivor: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ def tune(present: Variant, candidates: Sequence[Variant], goal: str, seeds: int,
     rounds: list[Round] = []
     chance, count = False, FIRST_SEEDS
     while len(alive) > 1:
-        found = _measured(alive, range(1, count + 1), goal, run)
-        chance = chance or any(len(set(values)) > 1 for values in found.values())
-        alive, standing = _halved(alive, found, goal)
+        measures = _measured(alive, range(1, count + 1), goal, run)
+        chance = chance or any(len(set(values)) > 1 for values in measures.values())
+        alive, standing = _halved(alive, measures, goal)
         rounds.append(Round(count, standing))
         count = min(2 * count, max(seeds, FIRST_SEEDS)) if chance else count
     best = alive[0] if alive[0].key != present.key else present
@@ -148,23 +148,25 @@ def has(row: Row, goal: str) -> None:
 
 def _measured(alive: Sequence[Variant], seeds: Sequence[int], goal: str, run: Run) -> dict[str, list[float]]:
     rows = run([Case(variant, seed) for seed in seeds for variant in alive])
-    found: dict[str, list[float]] = {}
+    measures: dict[str, list[float]] = {}
     for row, variant in zip(rows, list(alive) * len(seeds), strict=True):
         has(row, goal)
-        found.setdefault(variant.key, []).append(row.figures.metrics[goal])
-    return found
+        measures.setdefault(variant.key, []).append(row.figures.metrics[goal])
+    return measures
 
 
 def _halved(
-    alive: Sequence[Variant], found: Mapping[str, Sequence[float]], goal: str
+    alive: Sequence[Variant], measures: Mapping[str, Sequence[float]], goal: str
 ) -> tuple[list[Variant], list[Standing]]:
     """Return the better half, and how all stand. Who stands alike stays in the order given: the present one first."""
-    positive = all(value > 0 for values in found.values() for value in values)
+    positive = all(value > 0 for values in measures.values() for value in values)
     sign = -1 if goal in HIGHER_IS_BETTER else 1
 
     def score(variant: Variant) -> float:
-        return sign * fmean(log(value) if positive else value for value in found[variant.key])
+        return sign * fmean(log(value) if positive else value for value in measures[variant.key])
 
     ranked = sorted(alive, key=score)
-    kept = ranked[: (len(ranked) + 1) // 2] if len(ranked) > 2 else ranked[:1]
-    return kept, [Standing(one.label, fmean(found[one.key]), one in kept) for one in ranked]
+    survivors = ranked[: (len(ranked) + 1) // 2] if len(ranked) > 2 else ranked[:1]
+    return survivors, [
+        Standing(variant.label, fmean(measures[variant.key]), variant in survivors) for variant in ranked
+    ]

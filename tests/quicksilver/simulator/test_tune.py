@@ -48,7 +48,7 @@ def test_the_better_half_goes_on_with_twice_the_seeds_and_the_best_is_compared_o
     assert [len(one) for one in seeds] == [2, 4, 8, 8]
     assert min(seeds[-1]) == FRESH > max(seeds[-2])
     assert [standing.label for standing in verdict.rounds[1].standings][:1] == ["x k=5"]
-    assert [standing.kept for standing in verdict.rounds[1].standings] == [True, True, False, False]
+    assert [standing.survivor for standing in verdict.rounds[1].standings] == [True, True, False, False]
     assert verdict.significant
     assert verdict.words().startswith("Use x k=5: mean_all is 0.952 of what it is now (0.952 to 0.952, 8 fresh seeds)")
 
