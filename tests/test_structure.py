@@ -1,4 +1,4 @@
-"""Bounds of the tree: how many modules a folder may have, and how many methods a class."""
+"""Bounds of the tree: modules of a folder, methods of a class, lines of a function, names that are no nouns."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ PARTS = ("hadoop_rpc", "policies", "quicksilver", "rm_proxy", "sidecar")
 MODULES_IN_A_FOLDER = 25
 METHODS_OF_A_CLASS = 25
 LINES_OF_A_FUNCTION = 60
+NAMES_WITHOUT_A_NOUN = frozenset(
+    ["found", "one", "wanted", "what", "held", "other", "chosen", "left", "kept", "given", "who", "asked", "ours"]
+) | {"made", "said", "told"}
+AS_MANY_AS_THERE_ARE = 742
+"""Of these, 707 in quicksilver/bench; the others are fields of REST, reports and tables. It may only fall."""
 
 Methods = dict[str, set[str]]
 
@@ -57,6 +62,24 @@ def test_no_function_is_too_long() -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {where: lines for where, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}
+
+
+def names(path: Path) -> list[str]:
+    """Return the functions, arguments and variables of a module."""
+    listed = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            listed.append(node.name)
+        elif isinstance(node, ast.arg):
+            listed.append(node.arg)
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            listed.append(node.id if isinstance(node, ast.Name) else node.attr)
+    return listed
+
+
+def test_names_are_nouns() -> None:
+    counted = Counter(name.strip("_") for path in modules(*PARTS) for name in names(path))
+    assert sum(counted[name] for name in NAMES_WITHOUT_A_NOUN) <= AS_MANY_AS_THERE_ARE
 
 
 def test_the_modules_whose_durations_are_known_exist() -> None:

@@ -62,7 +62,8 @@ def unmount(before: Machine, now: Machine, below: Path) -> list[str]:
 
     What a process that lives has in its command line is somebody else's: of ours, none is left.
     """
-    lines, commands = [], [" ".join(process.info["cmdline"] or ()) + "/" for process in psutil.process_iter(["cmdline"])]
+    lines = []
+    commands = [" ".join(process.info["cmdline"] or ()) + "/" for process in psutil.process_iter(["cmdline"])]
     for mount in sorted((one for one in now.mounts - before.mounts if below in Path(one).parents), reverse=True):
         folder = below / Path(mount).relative_to(below).parts[0]
         if any(re.search(f"{re.escape(str(folder))}[/ ]", command) for command in commands):
