@@ -16,6 +16,8 @@ from typing import Any, Final
 from fastapi import Request, Response
 
 _WORTH_PACKING: Final = 1000
+LIMIT_S: Final = 60.0
+"""No page is older than this, however long it takes to make: a busy moment is soon over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,8 @@ class Snapshot:
     """What `build` returned, for `every_s` seconds; callers that come while it is being made wait for the same one.
 
     build: runs in the event loop, so it either is quick or a coroutine. A failure goes to the callers and is not kept.
-    share: part of the time that building may take; what took long is kept for longer. For queries of the store.
+    share: part of the time that building may take; what took long is kept for longer, up to LIMIT_S. For queries of
+    the store.
     """
 
     def __init__(
@@ -76,7 +79,7 @@ class Snapshot:
                     content = self._build()
                     self._last = rendered(await content if inspect.isawaitable(content) else content)
                     now_s = self._clock_s()
-                    self._until_s = now_s + max(self._every_s, (now_s - begun_s) / self._share)
+                    self._until_s = now_s + max(self._every_s, min(LIMIT_S, (now_s - begun_s) / self._share))
         return self._last
 
     async def response(self, request: Request) -> Response:

@@ -47,7 +47,7 @@ def seen(browser: Browser, url: str, name: str) -> None:
 
 
 KEPT_S = 180.0
-"""An answer of the store that took a second to make, as on a loaded machine, is kept for a minute or more."""
+"""An answer of the store that took long to make, as on a loaded machine, is kept for a minute."""
 
 
 def until(check: Callable[[], Any], timeout_s: float = 120) -> Any:

@@ -56,17 +56,18 @@ def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
     asyncio.run(all_of_it())
 
 
-def test_what_takes_long_is_made_less_often() -> None:
+@pytest.mark.parametrize(("takes_s", "kept_s"), [(1.0, 50.0), (3.0, 60.0)])
+def test_what_takes_long_is_made_less_often(takes_s: float, kept_s: float) -> None:
     clock = Clock()
-    clock.takes_s = 3.0
+    clock.takes_s = takes_s
     snapshot = Snapshot(clock.build, 2.0, share=0.02, clock_s=clock)
 
     async def all_of_it() -> None:
         await snapshot.get()
-        clock.now_s = 3.0 + 149.0
+        clock.now_s = takes_s + kept_s - 1.0
         await snapshot.get()
         assert clock.built == 1
-        clock.now_s = 3.0 + 150.0
+        clock.now_s = takes_s + kept_s
         await snapshot.get()
         assert clock.built == 2
 

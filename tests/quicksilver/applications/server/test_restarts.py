@@ -130,7 +130,7 @@ class Process:
             assert self.process.poll() is None, (self.folder / "log").read_text()
             try:
                 return requests.get(f"{self.url}/healthz", timeout=5).ok
-            except requests.ConnectionError:
+            except (requests.ConnectionError, requests.Timeout):  # it begins
                 return False
 
         eventually(up, 120)
