@@ -231,7 +231,7 @@ def test_it(stubborn):
 """
     folder = toy(conftest=hooks, test_hang=hangs)
     arguments = ["-n", "1", "-o", "timeout=3", "--max-worker-restart=0", "test_hang.py"]
-    status, output, kept = gate(folder, {"name": "a", "arguments": arguments})
+    status, output, kept = gate(folder, {"name": "a", "arguments": arguments, "wall_limit_s": 240})
     assert status == 1, output
     limit, _, teardown = output.partition("test_hang.py::test_it does not end after its failure")
     assert "test_hang.py::test_it passed its limit" in limit and "asleep (<string>" in limit, output
