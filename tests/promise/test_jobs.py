@@ -49,9 +49,9 @@ class Done:
         expected: the store is asked again for a while until it has so many.
         """
         way, end_s = replace(self.way, job_id=app.replace("application_", "job_")), time.monotonic() + STORED_S
-        while (found := held_starts(self.stack, way)).held < expected and time.monotonic() < end_s:
+        while (found := held_starts(self.stack, way)).count < expected and time.monotonic() < end_s:
             time.sleep(0.5)
-        return found.held, found.confirmed
+        return found.count, found.confirmed
 
 
 @pytest.fixture(scope="module")

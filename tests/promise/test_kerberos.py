@@ -48,7 +48,7 @@ def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
     way = measure(cluster, "quicksilver", job, watch, "")
     assert way.disagreeing == ()
     assert way.rm_opportunistic == way.nm_opportunistic == TASKS, way
-    until("all held starts in the store", lambda: held_starts(stack, way).held >= TASKS, 30)
+    until("all held starts in the store", lambda: held_starts(stack, way).count >= TASKS, 30)
     assert held_starts(stack, way).confirmed == TASKS
     assert stack.get("/v1/health")["problems"] == []
 
