@@ -229,7 +229,7 @@ class YarnInventory:
         views = {node.id: node.view for node in self._state.nodes.values() if not node.view.label}
         roomy: Collection[str] = self._state.free.by_node("", size)
         if not roomy:
-            roomy = {node_id for node_id, view in views.items() if view.has_memory(size)}
+            roomy = {node_id for node_id, view in views.items() if view.usable and view.has_memory(size)}
         if not roomy or len(views) - len(roomy) > MAX_CROWDED:
             return frozenset()
         return frozenset(view.host for node_id, view in views.items() if node_id not in roomy)

@@ -227,6 +227,12 @@ def test_a_failing_quota_makes_it_guaranteed(monkeypatch: pytest.MonkeyPatch) ->
     assert shown(am.asks(row("*", 2))) == [("*", 2, "G", -1)]
 
 
+def test_a_node_that_is_gone_keeps_no_other_off() -> None:
+    world = full_nodes(0, 0, 8192)
+    world.yarn_nodes([yarn_node(1), yarn_node(2), yarn_node(3, state="LOST")], 1.0)
+    assert world.inventory.crowded(Resources(1024, 1)) == frozenset()
+
+
 def full_nodes(*spare_mb: int) -> Coordinator:
     """Return nodes of 8 places that another queue's containers fill; each with so much memory to spare."""
     world = lent(Resources(4096, 4), Resources(8192, 8))
