@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import tempfile
 from collections.abc import Generator
@@ -22,7 +23,10 @@ from tests.gate import lanes, stacks
 TEARDOWN_S: Final = 300
 """What a test that failed has for its end and its teardown, before its process ends."""
 _FILE: Final = "units"
+CPU_S: Final = "cpu_s"
+"""The property of a test in the junit file: CPU seconds of its process and of the ended processes that it started."""
 _TIMED: Final = pytest.StashKey[bool]()
+_BEGAN_CPU_S: Final = pytest.StashKey[float]()
 _PLACES: Final = pytest.StashKey[dict[str, lanes.Place]]()
 
 
@@ -85,8 +89,27 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note when a test begins, by the clock of CPU time."""
+    item.stash[_BEGAN_CPU_S] = _cpu_s()
+    return (yield)
+
+
+def _cpu_s() -> float:
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """End the clusters of the session once the next test is of another group."""
+    """End the clusters of the session once the next test is of another group; note the CPU time of this one."""
+    try:
+        yield from _teardown(item, nextitem)
+    finally:
+        item.user_properties.append((CPU_S, round(_cpu_s() - item.stash[_BEGAN_CPU_S], 3)))
+
+
+def _teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
     if item.stash.get(_TIMED, False) and signal.getitimer(signal.ITIMER_REAL)[0] == 0:  # pytest-timeout: it failed
         _Alarm(item, None).set(TEARDOWN_S)
     yield

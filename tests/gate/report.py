@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.gate import lanes
+from tests.gate.plugin import CPU_S
 from tests.paths import ROOT
 
 
@@ -19,6 +20,8 @@ class Test:
     module: str
     name: str
     duration_s: float
+    cpu_s: float = 0
+    """Of its process and of the processes that it started and waited for; not of a cluster that goes on."""
 
 
 def tests_of(junit: Path, root: Path = ROOT) -> list[Test]:
@@ -27,7 +30,12 @@ def tests_of(junit: Path, root: Path = ROOT) -> list[Test]:
         return []
     cases = ElementTree.parse(junit).iter("testcase")
     return [
-        Test(_module_of(case.get("classname", ""), root), case.get("name", ""), float(case.get("time", 0)))
+        Test(
+            _module_of(case.get("classname", ""), root),
+            case.get("name", ""),
+            float(case.get("time", 0)),
+            sum(float(one.get("value", 0)) for one in case.iter("property") if one.get("name") == CPU_S),
+        )
         for case in cases
     ]
 
@@ -72,18 +80,21 @@ def _marked(module: Path) -> bool:
 
 
 def by_folder(tests: Iterable[Test], depth: int = 3) -> list[str]:
-    """Return a table: seconds of tests and number of tests by folder."""
-    seconds: dict[str, list[float]] = defaultdict(list)
+    """Return a table: seconds of tests, their CPU seconds and their number by folder."""
+    found: dict[str, list[Test]] = defaultdict(list)
     for test in tests:
-        seconds["/".join(test.module.split("/")[:-1][:depth])].append(test.duration_s)
-    rows = sorted(seconds.items(), key=lambda row: -sum(row[1]))
-    return [f"{sum(times):8.0f} s {len(times):6d} tests  {folder}" for folder, times in rows]
+        found["/".join(test.module.split("/")[:-1][:depth])].append(test)
+    rows = [(sum(test.duration_s for test in those), folder, those) for folder, those in found.items()]
+    return [
+        f"{seconds:8.0f} s {sum(test.cpu_s for test in those):8.0f} CPU s {len(those):6d} tests  {folder}"
+        for seconds, folder, those in sorted(rows, reverse=True, key=lambda row: row[0])
+    ]
 
 
 def longest(tests: Iterable[Test], count: int) -> list[str]:
     """Return a line for each of the longest tests."""
     rows = sorted(tests, key=lambda test: -test.duration_s)[:count]
-    return [f"{test.duration_s:8.1f} s  {test.module}::{test.name}" for test in rows]
+    return [f"{test.duration_s:8.1f} s {test.cpu_s:8.1f} CPU s  {test.module}::{test.name}" for test in rows]
 
 
 def step_lines(steps: Iterable[Mapping[str, object]]) -> list[str]:

@@ -44,8 +44,8 @@ def test_what_is_not_known_is_guessed_by_its_dearest_marker() -> None:
 CONFTEST: Final = """
 import os, pytest
 from tests.gate.plugin import (
-    pytest_collection_modifyitems, pytest_configure_node, pytest_runtest_teardown, pytest_unconfigure,
-    pytest_xdist_make_scheduler,
+    pytest_collection_modifyitems, pytest_configure_node, pytest_runtest_protocol, pytest_runtest_teardown,
+    pytest_unconfigure, pytest_xdist_make_scheduler,
 )
 
 def note(*words):
@@ -116,7 +116,8 @@ def test_a_shared_cluster_starts_once_and_ends_before_the_next_group_begins(tmp_
 
 
 JUNIT: Final = """<testsuites><testsuite tests="3">
-<testcase classname="tests.x.test_one.TestThis" name="test_a" time="2.04"/>
+<testcase classname="tests.x.test_one.TestThis" name="test_a" time="2.04">
+<properties><property name="cpu_s" value="1.26"/></properties></testcase>
 <testcase classname="tests.x.test_one" name="test_b" time="1.0"/>
 <testcase classname="tests.test_two" name="test_c" time="0.2"/>
 </testsuite></testsuites>"""
@@ -132,5 +133,8 @@ def test_durations_are_kept_by_module(tmp_path: Path) -> None:
     assert report.save_durations([junit, tmp_path / "junit-never-written.xml"], kept, tmp_path) == 2
     assert json.loads(kept.read_text()) == {"tests/test_three.py": 0.5, "tests/x/test_one.py": 3.0}
     tests = report.tests_of(junit, tmp_path)
-    assert report.by_folder(tests) == ["       3 s      2 tests  tests/x", "       0 s      1 tests  tests"]
-    assert report.longest(tests, 1) == ["     2.0 s  tests/x/test_one.py::test_a"]
+    assert report.by_folder(tests) == [
+        "       3 s        1 CPU s      2 tests  tests/x",
+        "       0 s        0 CPU s      1 tests  tests",
+    ]
+    assert report.longest(tests, 1) == ["     2.0 s      1.3 CPU s  tests/x/test_one.py::test_a"]

@@ -214,7 +214,7 @@ def test_a_test_that_passes_its_limit_shows_stacks_and_ends_even_if_its_teardown
 ) -> None:
     hooks = """
 from tests.gate import plugin
-from tests.gate.plugin import pytest_runtest_teardown, pytest_timeout_set_timer
+from tests.gate.plugin import pytest_runtest_protocol, pytest_runtest_teardown, pytest_timeout_set_timer
 plugin.TEARDOWN_S = 3
 """
     hangs = f"""{STARTS}
