@@ -41,79 +41,79 @@ fmt: setup
 	.venv/bin/ruff check --fix .
 
 docker-images: setup setup-docker ## images of proxy, sidecar, Hadoop, PostgreSQL and Prometheus for the Docker daemon that runs
-	@$(PYTHON) -m quicksilver.workloads.containers images $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.workloads.containers images $(ARGS)
 
 docker-demo: setup setup-docker ## a cluster of these images on this host, and jobs in it: make docker-demo ARGS=--keep
-	@$(PYTHON) -m quicksilver.workloads.containers demo $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.workloads.containers demo $(ARGS)
 
 setup-docker: setup
 	@scripts/setup docker
 
 gridmix: setup ## one Rumen trace in GridMix without and with quicksilver: make gridmix ARGS="--trace FILE"
-	@$(PYTHON) -m quicksilver.workloads.gridmix $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.workloads.gridmix $(ARGS)
 
 spark: setup-spark ## an unmodified PySpark job with its executors as queueable containers
-	@$(PYTHON) -m quicksilver.workloads.spark $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.workloads.spark $(ARGS)
 
 setup-spark: setup
 	@scripts/setup spark
 
 bench-relay: setup ## empty allocates direct and through the proxy
-	@$(PYTHON) -m quicksilver.bench.relay $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.relay $(ARGS)
 
 bench-las: setup ## jobs of five classes on one node: FIFO, opportunistic containers, least attained service
-	@$(PYTHON) -m quicksilver.bench.las $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.las $(ARGS)
 
 bench-resize: setup ## what resizing a container costs, and a sidecar with 200 of them
-	@$(PYTHON) -m quicksilver.bench.resize $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.resize $(ARGS)
 
 bench-mercury: setup ## Mercury's experiments on an emulated cluster: stock YARN, tuned, its own opportunistic containers, quicksilver
-	@$(PYTHON) -m quicksilver.bench.mercury $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.mercury $(ARGS)
 
 bench-mixes: setup ## real mixes of jobs: the default against stock YARN's best settings, with a bound beside each
-	@$(PYTHON) -m quicksilver.bench.mixes $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.mixes $(ARGS)
 
 bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="FILE --first 100 --most-tasks 200"
-	@$(PYTHON) -m quicksilver.bench.trace $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.trace $(ARGS)
 
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
-	@$(PYTHON) -m quicksilver.bench.scale $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.scale $(ARGS)
 
 bench-policies: setup ## each policy alone and all together: under a virtual clock, and on a real local cluster
-	@$(PYTHON) -m quicksilver.bench.policies $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.policies $(ARGS)
 
 bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
-	@$(PYTHON) -m quicksilver.bench.reloads $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.reloads $(ARGS)
 
 bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or of a sidecar
-	@$(PYTHON) -m quicksilver.bench.recovery $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.recovery $(ARGS)
 
 bench-moves: setup ## how soon a task starts elsewhere once its place was stolen or corrected
-	@$(PYTHON) -m quicksilver.bench.moves $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.moves $(ARGS)
 
 bench-zoe: setup ## Zoe's applications on ten emulated servers: flexible against rigid admission and stock YARN
-	@$(PYTHON) -m quicksilver.bench.zoe $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.zoe $(ARGS)
 
 bench-zoe-figure1: setup ## Figure 1 of Zoe's paper, live on a local cluster of ten units
-	@$(PYTHON) -m quicksilver.bench.zoe.figure1 $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.zoe.figure1 $(ARGS)
 
 bench-zoe-spark: setup-spark ## four unmodified PySpark applications that start together, on stock YARN and admitted whole
-	@$(PYTHON) -m quicksilver.bench.zoe.spark $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.zoe.spark $(ARGS)
 
 bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
-	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.emulator_validation $(ARGS)
 
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
-	@$(PYTHON) -m quicksilver.bench.upgrades $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.upgrades $(ARGS)
 
 faults: setup-test-all ## daemons killed, connections cut and slowed while real jobs run
-	@$(PYTHON) -m quicksilver.workloads.faults $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.workloads.faults $(ARGS)
 
 fuzz: setup ## malformed bytes for the wire protocol, both relays, the tracker's, and the three servers of REST
-	@$(PYTHON) -m quicksilver.bench.fuzz $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.fuzz $(ARGS)
 
 bench-sim: setup ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
-	@$(PYTHON) -m quicksilver.bench.sim.peer $(PEER) $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.sim.peer $(PEER) $(ARGS)
 
 protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto

@@ -85,9 +85,9 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
     },
     "Lab": {
-        "demo": Lazy("quicksilver.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),
-        "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
-        "bench": Lazy("quicksilver.bench.cli", "bench", "Measurements, as JSON."),
+        "demo": Lazy("quicksilver_lab.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),
+        "cluster": Lazy("quicksilver_lab.cluster.cli", "cluster", "A real local Hadoop cluster."),
+        "bench": Lazy("quicksilver_lab.bench.cli", "bench", "Measurements, as JSON."),
     },
     "Help": {
         "help": Lazy("quicksilver.manual.cli", "help_command", "Show a page of the documentation, without a network."),
@@ -159,7 +159,7 @@ class OneLineError(click.ClickException):
 
 def _missing(command: str, module: str) -> str:
     """Return the error of a command without a module: one of ours is in the other distribution."""
-    if module.split(".")[0] == "quicksilver":
+    if module.split(".")[0] == "quicksilver_lab":
         return f"`quicksilver {command}` is in {LAB}, which is not installed; run pip install {LAB}=={version()}"
     return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
 

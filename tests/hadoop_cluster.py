@@ -5,10 +5,10 @@ from functools import cache
 
 import pytest
 
-from quicksilver.cluster.archive import make_archive
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.archive import make_archive
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What tests/conftest.py hooks into pytest: order of tests, ends of shared clusters, stacks of what hangs, failures."""
+"""What conftest.py hooks into pytest: order of tests, ends of shared clusters, stacks of what hangs, failures."""
 
 from __future__ import annotations
 

@@ -17,7 +17,11 @@ from packaging.utils import canonicalize_name
 
 from tests.paths import ROOT
 
-OURS: Final = ("hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver")
+FOLDERS: Final = {
+    "yarn-quicksilver": ("hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver"),
+    "yarn-quicksilver-lab": ("lab/quicksilver_lab",),
+}
+OURS: Final = frozenset(Path(folder).name for folders in FOLDERS.values() for folder in folders)
 PROVIDERS: Final = {"google": {"protobuf"}, "pyspark": {"pyspark"}}
 """A namespace package of several projects; a package that the development lock leaves out."""
 
@@ -31,21 +35,14 @@ MAIN: Final = project(ROOT)
 LAB: Final = project(ROOT / "lab")
 
 
-def lab_folders() -> list[Path]:
-    wheel = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    return [ROOT / target for target in wheel["force-include"].values()]
-
-
 def declared(found: dict[str, Any]) -> set[str]:
     lines = [*found["dependencies"], *(line for extra in found["optional-dependencies"].values() for line in extra)]
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
-def modules(lab: bool) -> Iterator[Path]:
-    for package in OURS:
-        for path in (ROOT / package).rglob("*.py"):
-            if any(path.is_relative_to(folder) for folder in lab_folders()) is lab:
-                yield path
+def modules(distribution: str) -> Iterator[Path]:
+    for folder in FOLDERS[distribution]:
+        yield from (ROOT / folder).rglob("*.py")
 
 
 def imported(path: Path) -> Iterator[str]:
@@ -57,14 +54,12 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-@pytest.mark.parametrize(
-    ("lab", "found"), [(False, MAIN), (True, LAB)], ids=["yarn-quicksilver", "yarn-quicksilver-lab"]
-)
-def test_what_is_imported_is_declared(lab: bool, found: dict[str, Any]) -> None:
-    names, installed = declared(found), packages_distributions()
+@pytest.mark.parametrize("distribution", [MAIN, LAB], ids=lambda distribution: distribution["name"])
+def test_what_is_imported_is_declared(distribution: dict[str, Any]) -> None:
+    names, installed = declared(distribution), packages_distributions()
     missing: dict[str, Path] = {}
-    for path in modules(lab):
-        for package in set(imported(path)) - sys.stdlib_module_names - set(OURS):
+    for path in modules(distribution["name"]):
+        for package in set(imported(path)) - sys.stdlib_module_names - OURS:
             providers = PROVIDERS.get(package) or {canonicalize_name(name) for name in installed.get(package, [])}
             if not providers & names:
                 missing[package] = path.relative_to(ROOT)
@@ -77,11 +72,7 @@ def test_both_distributions_have_one_version() -> None:
 
 
 def test_the_main_distribution_imports_nothing_of_the_lab() -> None:
-    names = {".".join(folder.relative_to(ROOT).parts) for folder in lab_folders()}
-    lines = [
-        line for path in modules(lab=False) for line in re.findall(r"^ *(?:from|import) +(\S+)", path.read_text(), re.M)
-    ]
-    assert not [line for line in lines if any(line == name or line.startswith(f"{name}.") for name in names)]
+    assert not [path for path in modules(MAIN["name"]) if "quicksilver_lab" in imported(path)]
 
 
 def locked(name: str) -> dict[str, set[str]]:
@@ -105,7 +96,7 @@ def test_the_runtime_lock_has_every_dependency_of_the_main_distribution() -> Non
 
 def test_no_text_installs_the_package_of_a_stranger() -> None:
     pattern = re.compile(r"pip install ['\"]?quicksilver|(?<![\w-])quicksilver\[\w")
-    folders = (*OURS, "docs", "hadoop-conf", "scripts", "lab")
+    folders = (*FOLDERS[MAIN["name"]], "docs", "hadoop-conf", "scripts", "lab")
     files = [
         path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ""}
     ]

@@ -119,15 +119,14 @@ def test_no_file_is_in_both(wheels: dict[str, Path]) -> None:
     main, lab = (set(zipfile.ZipFile(wheels[name]).namelist()) for name in ("yarn_quicksilver", "yarn_quicksilver_lab"))
     assert not main & lab
     tops = {name.split("/")[0] for name in main | lab if ".dist-info/" not in name}
-    assert tops == {"hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver"}
-    assert {name.split("/")[1] for name in lab if ".dist-info/" not in name} == {
-        "bench",
-        "cluster",
-        "demo",
-        "workloads",
+    assert tops == {"hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver", "quicksilver_lab"}
+    assert {name.split("/")[0] for name in lab if ".dist-info/" not in name} == {"quicksilver_lab"}
+    checkout = {
+        str(path.relative_to(folder.parent))
+        for folder in (ROOT / ("lab" if top == "quicksilver_lab" else "") / top for top in tops)
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
-    checkout = {str(path.relative_to(ROOT)) for top in tops for path in (ROOT / top).rglob("*") if path.is_file()}
-    checkout = {name for name in checkout if "__pycache__" not in name}
     beside = ("quicksilver/hadoop-conf/", "quicksilver/docs/")  # they are elsewhere in the checkout
     packed = {name for name in main | lab if name.split("/")[0] in tops and not name.startswith(beside)}
     assert checkout == packed

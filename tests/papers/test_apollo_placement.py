@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from policies.common.completion_time import CompletionTime, Input, Server, estimate_s
 from policies.common.stable_matching import dispatch_order, greedy, match, preference
 from policies.model import Resources
-from quicksilver.bench.sim.matching import compare, soonest
+from quicksilver_lab.bench.sim.matching import compare, soonest
 from sidecar.node.wait_estimate import Job, Room, wait_matrix
 
 CFG = CompletionTime()

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 
 NODES: Final = 3
 CORES: Final = 2

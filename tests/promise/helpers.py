@@ -13,15 +13,15 @@ from typing import Any, Final, TypeVar
 import requests
 
 from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.siteconf import read_site
-from quicksilver.cluster.spec import NodeAddresses
 from quicksilver.common.hadoop.yarn_client import RmClient
-from quicksilver.workloads.clients import Client, application_id
-from quicksilver.workloads.faults import checks
-from quicksilver.workloads.mapreduce import JobOptions, make_text
-from quicksilver.workloads.rest import get_json, get_text
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.siteconf import read_site
+from quicksilver_lab.cluster.spec import NodeAddresses
+from quicksilver_lab.workloads.clients import Client, application_id
+from quicksilver_lab.workloads.faults import checks
+from quicksilver_lab.workloads.mapreduce import JobOptions, make_text
+from quicksilver_lab.workloads.rest import get_json, get_text
 from tests.promise.conftest import daemons
 
 T = TypeVar("T")

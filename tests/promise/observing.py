@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 import psutil
 import requests
 
-from quicksilver.bench.sleep_job import Task
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.nm_log import Life, read_lives
+from quicksilver_lab.bench.sleep_job import Task
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.nm_log import Life, read_lives
 from sidecar.resizer.processes import groups_of
 
 _GRANT: Final = re.compile(

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import requests
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.spec import NodeAddresses
-from quicksilver.workloads import clients
-from quicksilver.workloads.clients import Client, Clients
-from quicksilver.workloads.distributed_shell import shell_arguments
-from quicksilver.workloads.mapreduce import RunningJob, count_words, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.spec import NodeAddresses
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.clients import Client, Clients
+from quicksilver_lab.workloads.distributed_shell import shell_arguments
+from quicksilver_lab.workloads.mapreduce import RunningJob, count_words, put_text, read_counts, start_wordcount
+from quicksilver_lab.workloads.records import GUARANTEED, Watch
 from tests.promise.conftest import CORES, NODES
 from tests.promise.helpers import TEXT, WITHIN_S, alive, at_node, behind, by_state, options, running, submitted, until
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads import clients
-from quicksilver.workloads.clients import Clients
-from quicksilver.workloads.distributed_shell import marks, start_shell
-from quicksilver.workloads.mapreduce import JobResult, count_words, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import GUARANTEED, Grants, Tally, Watch, application_of, is_master
-from quicksilver.workloads.run_records import Way, held_starts, measure
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.clients import Clients
+from quicksilver_lab.workloads.distributed_shell import marks, start_shell
+from quicksilver_lab.workloads.mapreduce import JobResult, count_words, put_text, read_counts, start_wordcount
+from quicksilver_lab.workloads.records import GUARANTEED, Grants, Tally, Watch, application_of, is_master
+from quicksilver_lab.workloads.run_records import Way, held_starts, measure
 from tests.promise.helpers import TEXT, WITHIN_S, logged, nothing_left, options, running, until
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]

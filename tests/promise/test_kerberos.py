@@ -11,11 +11,11 @@ import pytest
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.hadoop.yarn_client import AmClient
-from quicksilver.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.run_records import held_starts, measure
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.run_records import held_starts, measure
 from tests.promise.conftest import daemons, promise_spec, running_cluster
 from tests.promise.helpers import TEXT, WITHIN_S, options, until
 from tests.real.holder import Holder, holder, written

@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from tests.promise.conftest import CORES
 from tests.promise.observing import LONG, WITHIN_S, NodeWatch, lives
 

@@ -10,14 +10,14 @@ from typing import Final
 import pytest
 
 from policies.config.presets import DEFAULT, NAMES, PRESETS
-from quicksilver.bench.sleep_job import SYSTEM, Job, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads import clients
-from quicksilver.workloads.clients import Clients
-from quicksilver.workloads.mapreduce import pi_estimate, start_pi
-from quicksilver.workloads.nm_log import most_at_once
-from quicksilver.workloads.records import Grants, Watch, application_of, is_master
+from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.clients import Clients
+from quicksilver_lab.workloads.mapreduce import pi_estimate, start_pi
+from quicksilver_lab.workloads.nm_log import most_at_once
+from quicksilver_lab.workloads.records import Grants, Watch, application_of, is_master
 from tests.promise.conftest import CORES, EXTRA, NODES
 from tests.promise.helpers import WITHIN_S, options, running
 from tests.promise.observing import lives

@@ -10,9 +10,9 @@ from typing import Final
 
 import pytest
 
-from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.nm_log import most_at_once
+from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.promise.conftest import CORES, NODES
 from tests.promise.observing import (
     LONG,

@@ -13,15 +13,15 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.cluster import state
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.confdirs import ConfDirs
-from quicksilver.cluster.daemon_processes import DaemonProcesses
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.clients import Clients
-from quicksilver.workloads.faults import checks
-from quicksilver.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import Watch, application_of
+from quicksilver_lab.cluster import state
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.confdirs import ConfDirs
+from quicksilver_lab.cluster.daemon_processes import DaemonProcesses
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.clients import Clients
+from quicksilver_lab.workloads.faults import checks
+from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
+from quicksilver_lab.workloads.records import Watch, application_of
 from tests.promise.conftest import daemons
 from tests.promise.helpers import (
     TEXT,

@@ -10,7 +10,7 @@ import psutil
 import pytest
 import requests
 
-from quicksilver.bench.rest_servers import KINDS, RestServer
+from quicksilver_lab.bench.rest_servers import KINDS, RestServer
 from tests.quicksilver.test_supervisor import SUPERVISE
 
 HANG_S, PATIENCE_S = 3.0, 120.0

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.bench.las.modes import las
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.bench.las.modes import las
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 from tests.real.requester import SCALE
 
 NODES, VCORES = 3, 2

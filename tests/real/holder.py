@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.las.master import APP_TYPE, container_name, rows, title
-from quicksilver.cluster import Cluster
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
+from quicksilver_lab.bench.las.master import APP_TYPE, container_name, rows, title
+from quicksilver_lab.cluster import Cluster
 from tests.real.requester import rm_client
 
 _HEARTBEAT_S = 0.2

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from quicksilver.cluster.spec import ClusterSpec, HostPort
+from quicksilver_lab.cluster.spec import ClusterSpec, HostPort
 
 _CHUNK_BYTES = 1 << 16
 

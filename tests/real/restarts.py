@@ -12,15 +12,15 @@ from typing import Any
 
 import requests
 
-from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import RmAddresses
-from quicksilver.workloads import clients
-from quicksilver.workloads.clients import Client, Clients
-from quicksilver.workloads.distributed_shell import reported, start_shell
-from quicksilver.workloads.faults import checks
-from quicksilver.workloads.mapreduce import (
+from quicksilver_lab.cluster import Cluster, ClusterSpec
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import RmAddresses
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.clients import Client, Clients
+from quicksilver_lab.workloads.distributed_shell import reported, start_shell
+from quicksilver_lab.workloads.faults import checks
+from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     RunningJob,
     count_words,

@@ -13,9 +13,9 @@ import requests
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import (
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     JobResult,
     count_words,

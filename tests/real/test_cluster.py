@@ -9,10 +9,10 @@ import psutil
 import pytest
 import requests
 
-from quicksilver.cluster import Cluster, ClusterSpec, CommandFailedError, PortInUseError, StateError
-from quicksilver.cluster.daemons import get_json
-from quicksilver.cluster.ports import Listen, check_free, free_base_port
-from quicksilver.cluster.siteconf import read_site
+from quicksilver_lab.cluster import Cluster, ClusterSpec, CommandFailedError, PortInUseError, StateError
+from quicksilver_lab.cluster.daemons import get_json
+from quicksilver_lab.cluster.ports import Listen, check_free, free_base_port
+from quicksilver_lab.cluster.siteconf import read_site
 from tests.real.relays import overlay_relays, relaying
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.spec import NodeAddresses
 from quicksilver.doctor.site_edit import apply
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.spec import NodeAddresses
 from tests.real.relays import relaying
 
 pytestmark = pytest.mark.hadoop

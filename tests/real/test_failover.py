@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.cluster import Cluster
-from quicksilver.cluster.daemons import ha_state
+from quicksilver_lab.cluster import Cluster
+from quicksilver_lab.cluster.daemons import ha_state
 from tests.real.restarts import Recovery, jobs, nothing_left, poll, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(300)]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.workloads.faults import plan
-from quicksilver.workloads.faults.__main__ import Options, noticed, run
-from quicksilver.workloads.faults.jobs import MAPREDUCE, SHELL
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.workloads.faults import plan
+from quicksilver_lab.workloads.faults.__main__ import Options, noticed, run
+from quicksilver_lab.workloads.faults.jobs import MAPREDUCE, SHELL
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(590)]
 """`make test` has the faults one by one: test_proxy_restart, test_sidecar_restart, test_node_and_am_failures and

@@ -14,10 +14,10 @@ import requests
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.spec import HostPort
-from quicksilver.workloads.mapreduce import (
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.spec import HostPort
+from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     JobResult,
     count_words,
@@ -26,8 +26,8 @@ from quicksilver.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.run_records import held_starts, measure
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.run_records import held_starts, measure
 
 pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)

@@ -15,16 +15,16 @@ import requests
 from hadoop_rpc.errors import LocalProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.las.master import container_name
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.confdirs import ConfDirs
-from quicksilver.cluster.local_daemons import LocalDaemons, running
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.siteconf import read_site
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
-from quicksilver.workloads.mapreduce import (
+from quicksilver_lab.bench.las.master import container_name
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.confdirs import ConfDirs
+from quicksilver_lab.cluster.local_daemons import LocalDaemons, running
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.siteconf import read_site
+from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     JobResult,
     count_words,
@@ -33,8 +33,8 @@ from quicksilver.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.run_records import held_starts, measure
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.run_records import held_starts, measure
 from tests.real.holder import Holder, holder, written
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]

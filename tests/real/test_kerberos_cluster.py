@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from quicksilver.cluster import ClusterSpec, MissingToolError, kerberos, processes
-from quicksilver.cluster.confdirs import ConfDirs
-from quicksilver.cluster.daemons import kdc_daemons
-from quicksilver.cluster.jars import Jars
-from quicksilver.cluster.kerberos import REALM, Kerberos
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.siteconf import Properties, read_site
 from quicksilver.common.kerberos.gssapi import Handshake, KerberosError
+from quicksilver_lab.cluster import ClusterSpec, MissingToolError, kerberos, processes
+from quicksilver_lab.cluster.confdirs import ConfDirs
+from quicksilver_lab.cluster.daemons import kdc_daemons
+from quicksilver_lab.cluster.jars import Jars
+from quicksilver_lab.cluster.kerberos import REALM, Kerberos
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.siteconf import Properties, read_site
 
 
 def site(tmp_path: Path, name: str, **fields: object) -> Properties:

@@ -12,13 +12,20 @@ import pytest
 import requests
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.bench.sleep_job import Job, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads import clients
-from quicksilver.workloads.distributed_shell import reported, start_shell
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from quicksilver.workloads.rest import eventually
+from quicksilver_lab.bench.sleep_job import Job, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.distributed_shell import reported, start_shell
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver_lab.workloads.rest import eventually
 from tests.real.conftest import NODES, VCORES
 
 pytestmark = pytest.mark.hadoop

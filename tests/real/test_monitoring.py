@@ -13,11 +13,11 @@ import pytest
 import requests
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.workloads.mapreduce import JobOptions, make_text, put_text, start_wordcount
-from quicksilver.workloads.rest import eventually
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.workloads.mapreduce import JobOptions, make_text, put_text, start_wordcount
+from quicksilver_lab.workloads.rest import eventually
 from tests.otlp_collector import Collector, collector
 from tests.paths import ROOT
 from tests.prometheus_server import Prometheus, prometheus, settings

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import requests
 
-from quicksilver.bench.las.jobs import Scale
-from quicksilver.bench.las.modes import las
-from quicksilver.bench.sleep_job import job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.las.jobs import Scale
+from quicksilver_lab.bench.las.modes import las
+from quicksilver_lab.bench.sleep_job import job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
 from sidecar.connections.nftables import EXPIRES_S
 from tests.sidecar.connections.test_nftables import own_network, rules
 

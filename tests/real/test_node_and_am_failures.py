@@ -16,18 +16,25 @@ import requests
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.bench.las.master import APP_TYPE
-from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.siteconf import read_site, write_site
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
-from quicksilver.workloads import clients
-from quicksilver.workloads.distributed_shell import shell_arguments
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from quicksilver.workloads.nm_log import read_lives
+from quicksilver_lab.bench.las.master import APP_TYPE
+from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.siteconf import read_site, write_site
+from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.distributed_shell import shell_arguments
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver_lab.workloads.nm_log import read_lives
 from rm_proxy.domain.exit_codes import preempted_status
 
 pytestmark = pytest.mark.hadoop

@@ -10,14 +10,21 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.las.master import APP_TYPE
-from quicksilver.bench.sleep_job import Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
-from quicksilver.workloads.records import Watch, application_of
-from quicksilver.workloads.rest import get_json
+from quicksilver_lab.bench.las.master import APP_TYPE
+from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver_lab.workloads.nm_log import Life, most_at_once, read_lives
+from quicksilver_lab.workloads.records import Watch, application_of
+from quicksilver_lab.workloads.rest import get_json
 from rm_proxy.domain.exit_codes import preempted_status
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store

@@ -17,9 +17,9 @@ import psutil
 import pytest
 import requests
 
-from quicksilver.bench.las.modes import las_policies
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.bench.las.modes import las_policies
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from rm_proxy.domain.exit_codes import PREEMPTED
 from sidecar.resizer.processes import groups_of
 from tests.real.requester import SCALE, Requester, burner, python, requester

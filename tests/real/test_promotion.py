@@ -14,13 +14,13 @@ import pytest
 import requests
 
 from policies.model import Resources
-from quicksilver.bench.sleep_job import Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads import clients
-from quicksilver.workloads.distributed_shell import reported, start_shell
-from quicksilver.workloads.records import GUARANTEED, Watch
-from quicksilver.workloads.rest import get_json
+from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.distributed_shell import reported, start_shell
+from quicksilver_lab.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
 from tests.real.conftest import NODES, VCORES

@@ -11,9 +11,9 @@ from random import Random
 import pytest
 import requests
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import (
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     RunningJob,
     count_words,
@@ -22,8 +22,8 @@ from quicksilver.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.run_records import measure
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.run_records import measure
 
 pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)

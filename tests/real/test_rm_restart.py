@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.cluster import Cluster
+from quicksilver_lab.cluster import Cluster
 from tests.real.restarts import Recovery, jobs, nothing_left, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]

@@ -11,13 +11,20 @@ import requests
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials, client_context
 from quicksilver.common.http.tokens import Role
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
 
 certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 pytestmark = pytest.mark.hadoop

@@ -11,13 +11,20 @@ from typing import Any
 import pytest
 import requests
 
-from quicksilver.bench.las.modes import las_policies
-from quicksilver.bench.sleep_job import SYSTEM, Job, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.run_records import measure
+from quicksilver_lab.bench.las.modes import las_policies
+from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.run_records import measure
 from tests.real.requester import SCALE, burner, requester
 from tests.real.test_preemption import Node, until
 from tests.sidecar.resizer.containers import needs_cgroup1

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads import clients, mapreduce, spark
-from quicksilver.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
-from quicksilver.workloads.environment import ROUTES, Environment, Where
-from quicksilver.workloads.gridmix_run import Plan, run_gridmix
-from quicksilver.workloads.history import JOB_COUNTERS, History
-from quicksilver.workloads.mapreduce import JobOptions, JobResult
-from quicksilver.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
-from quicksilver.workloads.rest import get_json
-from quicksilver.workloads.rumen import make_trace
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads import clients, mapreduce, spark
+from quicksilver_lab.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
+from quicksilver_lab.workloads.environment import ROUTES, Environment, Where
+from quicksilver_lab.workloads.gridmix_run import Plan, run_gridmix
+from quicksilver_lab.workloads.history import JOB_COUNTERS, History
+from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult
+from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
+from quicksilver_lab.workloads.rest import get_json
+from quicksilver_lab.workloads.rumen import make_trace
 from tests.paths import ROOT
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(960)]

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from quicksilver.workloads.vm.kernel import Kernel, KernelMissingError, find_kernel
-from quicksilver.workloads.vm.machine import run, why_not
+from quicksilver_lab.workloads.vm.kernel import Kernel, KernelMissingError, find_kernel
+from quicksilver_lab.workloads.vm.machine import run, why_not
 from tests.paths import ROOT
 
 CHECKOUT: Final = ROOT

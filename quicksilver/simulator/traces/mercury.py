@@ -1,5 +1,5 @@
 """Mercury's workloads (ATC '15, §7): what is offered; as open arrivals here, as a closed loop in
-`quicksilver.bench.emulator`.
+`quicksilver_lab.bench.emulator`.
 
 Jobs are of classes, and of every BLOCK jobs each class has exactly its share, so that seeds differ in order and not in
 work. What differs from the paper is said at each workload.

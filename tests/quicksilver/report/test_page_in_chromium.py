@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.page.pages import beside
+from lab.tests.bench.page.test_mercury_page import mercury_result
 from quicksilver.report.html import html
 from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
-from tests.quicksilver.bench.page.test_mercury_page import mercury_result
+from quicksilver_lab.bench.page.pages import beside
 from tests.quicksilver.report.browser import MISSING, Browser, browser
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

@@ -22,8 +22,8 @@ from quicksilver.applications.client.session import Session
 from quicksilver.applications.client.site import Site
 from quicksilver.applications.client.submission import Described, Submitter
 from quicksilver.applications.description.model import Application
-from quicksilver.cluster.cluster import Cluster
 from quicksilver.common.errors import QuicksilverError
+from quicksilver_lab.cluster.cluster import Cluster
 
 T = TypeVar("T")
 WAIT_S = 90.0

@@ -13,9 +13,9 @@ from click.testing import CliRunner, Result
 
 from quicksilver.applications.client.records import HOME, Records
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 
 pytestmark = pytest.mark.hadoop
 SUBMISSIONS, ROOM = 1000, 700

@@ -16,9 +16,9 @@ from click.testing import CliRunner, Result
 
 from quicksilver.applications.client.records import HOME
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.errors import WorkloadError
-from quicksilver.workloads.spark import Installation, find_spark
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.errors import WorkloadError
+from quicksilver_lab.workloads.spark import Installation, find_spark
 
 pytestmark = pytest.mark.hadoop
 ROOT = Path(__file__).parents[3]

@@ -11,10 +11,10 @@ import pytest
 
 from quicksilver.applications.description.model import as_json
 from quicksilver.applications.description.reader import read
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 from tests.paths import ROOT
 from tests.real.applications.running_app import RunningApp
 

@@ -13,9 +13,9 @@ import psutil
 import pytest
 import requests
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 from tests.real.applications.running_app import RunningApp
 
 pytestmark = pytest.mark.hadoop

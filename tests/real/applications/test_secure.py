@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from quicksilver.applications.client.records import HOME
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.kerberos import REALM
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.kerberos import REALM
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]
 Program = Callable[..., Result]

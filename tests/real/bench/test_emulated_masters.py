@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.emulator.masters.am import AmSettings
-from quicksilver.bench.emulator.masters.masters import Masters, MastersSettings
-from quicksilver.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
-from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
-from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.emulator.masters.am import AmSettings
+from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
+from quicksilver_lab.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
+from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
+from quicksilver_lab.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
+from quicksilver_lab.cluster.ports import free_base_port
 
 pytestmark = pytest.mark.hadoop
 

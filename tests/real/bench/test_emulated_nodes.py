@@ -7,11 +7,18 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.bench.emulator.nodes.nm import Counts
-from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings
-from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, Running, resource_manager, until_running
-from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
+from quicksilver_lab.bench.emulator.nodes.nm import Counts
+from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver_lab.bench.emulator.rm import (
+    OPPORTUNISTIC,
+    NodeShape,
+    RmOptions,
+    Running,
+    resource_manager,
+    until_running,
+)
+from quicksilver_lab.cluster.ports import free_base_port
 from sidecar.gate.start_messages import container_id
 
 pytestmark = pytest.mark.hadoop

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import pytest
 
-from quicksilver.bench.las import gstart, modes, workload
-from quicksilver.bench.las.jobs import Job, Scale, Stage
-from quicksilver.bench.las.master import Master, Site
-from quicksilver.bench.las.umbilical import opened
-from quicksilver.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.hadoop.yarn_client import ContainerRefusedError
+from quicksilver_lab.bench.las import gstart, modes, workload
+from quicksilver_lab.bench.las.jobs import Job, Scale, Stage
+from quicksilver_lab.bench.las.master import Master, Site
+from quicksilver_lab.bench.las.umbilical import opened
+from quicksilver_lab.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 

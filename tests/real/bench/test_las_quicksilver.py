@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.bench.las import gstart, modes, workload
-from quicksilver.bench.las.jobs import Job, Scale, Stage
-from quicksilver.bench.las.modes import EXTRA, Mode
-from quicksilver.bench.las.umbilical import opened
-from quicksilver.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.las import gstart, modes, workload
+from quicksilver_lab.bench.las.jobs import Job, Scale, Stage
+from quicksilver_lab.bench.las.modes import EXTRA, Mode
+from quicksilver_lab.bench.las.umbilical import opened
+from quicksilver_lab.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup, pytest.mark.long, pytest.mark.timeout(300)]
 

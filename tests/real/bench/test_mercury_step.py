@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.emulator.model import RunResult
-from quicksilver.bench.mercury.figures import figures
-from quicksilver.bench.mercury.lanes import Failed, Lanes
-from quicksilver.bench.mercury.plan import Size, Step
-from quicksilver.bench.mercury.step import carry_out, spec
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.emulator.model import RunResult
+from quicksilver_lab.bench.mercury.figures import figures
+from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
+from quicksilver_lab.bench.mercury.plan import Size, Step
+from quicksilver_lab.bench.mercury.step import carry_out, spec
+from quicksilver_lab.cluster.ports import free_base_port
 
 SMALL = Size(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
 

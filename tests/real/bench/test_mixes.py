@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.bench.mixes.run import mixes
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.mixes.run import mixes
+from quicksilver_lab.cluster.ports import free_base_port
 
 
 @pytest.mark.hadoop

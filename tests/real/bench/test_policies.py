@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from policies.config.policy_set import Policies
-from quicksilver.bench.las.master import Counts
-from quicksilver.bench.policies import real
-from quicksilver.bench.policies.jobs import BATCH, PRODUCTION
-from quicksilver.bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
-from quicksilver.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.las.master import Counts
+from quicksilver_lab.bench.policies import real
+from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION
+from quicksilver_lab.bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
+from quicksilver_lab.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
 
 
 def life(job: Job, began: list[float | None], ended: list[float | None], **counts: int) -> Life:

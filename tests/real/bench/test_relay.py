@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.alone]
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.alone]
 def test_the_last_line_has_every_figure(tmp_path: Path) -> None:
     base_port = free_base_port(nodes=1)
     options = ["--masters", "2,6", "--rounds", "1", "--seconds", "0.5", "--base-port", str(base_port)]
-    command = [sys.executable, "-m", "quicksilver.bench.relay", *options]
+    command = [sys.executable, "-m", "quicksilver_lab.bench.relay", *options]
     command += ["--dir", str(tmp_path / "cluster"), "--results", str(tmp_path / "results")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert run.returncode == 0, run.stderr[-3000:]

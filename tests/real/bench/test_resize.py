@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.resize import rate
-from quicksilver.bench.resize.calls import cgroup_resizer
-from quicksilver.bench.resize.stand_ins import BenchError
-from quicksilver.workloads.dockerd import missing
+from quicksilver_lab.bench.resize import rate
+from quicksilver_lab.bench.resize.calls import cgroup_resizer
+from quicksilver_lab.bench.resize.stand_ins import BenchError
+from quicksilver_lab.workloads.dockerd import missing
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 _V1 = Path("/sys/fs/cgroup/cpu")
@@ -25,7 +25,16 @@ def _groups() -> list[str]:
 
 def _run(folder: Path, parts: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the line that the benchmark printed, and the samples that it kept."""
-    command = [sys.executable, "-m", "quicksilver.bench.resize", "--quick", "--parts", parts, "--results", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "quicksilver_lab.bench.resize",
+        "--quick",
+        "--parts",
+        parts,
+        "--results",
+        str(folder),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     result = json.loads(done.stdout.splitlines()[-1])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.bench.zoe.figure1 import PAPER_S, figure1
-from quicksilver.bench.zoe.run import zoe
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.bench.zoe.figure1 import PAPER_S, figure1
+from quicksilver_lab.bench.zoe.run import zoe
+from quicksilver_lab.cluster.ports import free_base_port
 
 APPLICATIONS = 8
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from quicksilver.cluster.baseconf import jvm_options
+from quicksilver_lab.cluster.baseconf import jvm_options
 
 PACKAGES: Final = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "iproute2", "procps")
 JAVA: Final = "default-jre-headless"

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.paths import DOCS
 from tests.snippets import Block, blocks, missing
 

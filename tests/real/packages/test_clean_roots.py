@@ -18,10 +18,17 @@ import pytest
 
 from deploy.packages.build import epoch_of, pack
 from deploy.packages.wheels import own_wheel
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
 from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
 from tests.real.packages.clean_roots import SETTINGS, InstalledDaemons, Root, debootstrap

@@ -16,12 +16,12 @@ import requests
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.doctor.site_edit import apply
-from quicksilver.workloads.mapreduce import count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads.mapreduce import count_words, make_text, put_text, read_counts, start_wordcount
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(1200)]
 PORT: Final = "quicksilver.resourcemanager.scheduler.port"

@@ -20,7 +20,7 @@ import requests
 
 from deploy.packages.build import epoch_of, pack
 from deploy.packages.wheels import own_wheel
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
 from tests.real.packages.clean_roots import SETTINGS, Root, debootstrap

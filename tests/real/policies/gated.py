@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from quicksilver.bench.sleep_job import Job, Task
+from quicksilver_lab.bench.sleep_job import Job, Task
 
 
 class Gated(Job):

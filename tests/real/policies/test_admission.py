@@ -14,16 +14,23 @@ import pytest
 import requests
 
 from hadoop_rpc.errors import HadoopRpcError
-from quicksilver.bench.las.master import APP_TYPE, title
-from quicksilver.bench.las.modes import EXTRA
-from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
-from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from quicksilver.workloads.records import Watch, application_of
+from quicksilver_lab.bench.las.master import APP_TYPE, title
+from quicksilver_lab.bench.las.modes import EXTRA
+from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver_lab.workloads.records import Watch, application_of
 from rm_proxy.domain.exit_codes import preempted_status
 from tests.promise.helpers import behind
 from tests.real.conftest import NODES, VCORES

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.sleep_job import MEMORY_MB, Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import most_at_once
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.rest import get_json
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import most_at_once
+from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.rest import get_json
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.test_orders_and_quotas import began, queueable
 from tests.real.test_policies import LONG, host, recorded, stack

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.bench.sleep_job import MEMORY_MB, Job, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import most_at_once
-from quicksilver.workloads.records import OPPORTUNISTIC, Watch
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, Job, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import most_at_once
+from quicksilver_lab.workloads.records import OPPORTUNISTIC, Watch
 from tests.real.test_policies import all_lives, stack
 
 pytestmark = pytest.mark.hadoop

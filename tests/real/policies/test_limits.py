@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.sleep_job import MEMORY_MB, Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.nm_log import most_at_once
-from quicksilver.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.nm_log import most_at_once
+from quicksilver_lab.workloads.records import GUARANTEED, Watch
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.gated import Gated
 from tests.real.policies.test_orders_and_quotas import queueable

@@ -11,11 +11,11 @@ import pytest
 from policies.config.schema import Rollout
 from policies.model import ContainerView, Kind, Resources
 from policies.order.random import RandomOrder, key
-from quicksilver.bench.las.master import title
-from quicksilver.bench.sleep_job import Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import Life, most_at_once
-from quicksilver.workloads.records import Watch
+from quicksilver_lab.bench.las.master import title
+from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import Life, most_at_once
+from quicksilver_lab.workloads.records import Watch
 from tests.real.conftest import NODES, VCORES
 from tests.real.test_policies import TO_THE_FIRST, all_lives, host, recorded, stack
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import Life
-from quicksilver.workloads.records import Watch
+from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import Life
+from quicksilver_lab.workloads.records import Watch
 from tests.real.policies.gated import Gated
 from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
 

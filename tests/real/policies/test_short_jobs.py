@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.las.master import title
-from quicksilver.bench.sleep_job import Task, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import Life
+from quicksilver_lab.bench.las.master import title
+from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.gated import Gated
 from tests.real.test_policies import host, recorded, stack

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from quicksilver.bench.sleep_job import Task, job
-from quicksilver.cluster.cluster import Cluster
+from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.cluster.cluster import Cluster
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quicksilver.bench.sleep_job import SYSTEM, Job, job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.workloads.nm_log import most_at_once
+from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.real.conftest import NODES, VCORES
 from tests.real.test_policies import all_lives, stack
 

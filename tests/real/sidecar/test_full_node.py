@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.las.master import APP_TYPE
-from quicksilver.bench.sleep_job import job
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
+from quicksilver_lab.bench.las.master import APP_TYPE
+from quicksilver_lab.bench.sleep_job import job
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import ClusterSpec
 from rm_proxy.domain.exit_codes import preempted_status
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long]

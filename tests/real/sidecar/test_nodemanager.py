@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.http.rest_client import rest_session
+from quicksilver_lab.cluster import Cluster, ClusterSpec
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.real.relays import relaying
 from tests.real.sidecar.processes import Announcer, TrueEnds, proxy, sidecar_process
 from tests.sidecar.fakes import FakeProxy

@@ -22,15 +22,15 @@ import requests
 
 from hadoop_rpc.connection import Call, Ping, ServerConnection, replace_body
 from hadoop_rpc.protos.yarn_server_pb2 import NodeHeartbeatRequestProto
-from quicksilver.cluster import Cluster, ClusterSpec, processes, state
-from quicksilver.cluster.daemons import node_states, yarn_daemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import HostPort
 from quicksilver.common.http.rest_client import rest_session
-from quicksilver.workloads import clients
-from quicksilver.workloads.clients import Client, Clients
-from quicksilver.workloads.distributed_shell import start_shell
-from quicksilver.workloads.environment import OWN_OPPORTUNISTIC
+from quicksilver_lab.cluster import Cluster, ClusterSpec, processes, state
+from quicksilver_lab.cluster.daemons import node_states, yarn_daemons
+from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.spec import HostPort
+from quicksilver_lab.workloads import clients
+from quicksilver_lab.workloads.clients import Client, Clients
+from quicksilver_lab.workloads.distributed_shell import start_shell
+from quicksilver_lab.workloads.environment import OWN_OPPORTUNISTIC
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(900)]
 

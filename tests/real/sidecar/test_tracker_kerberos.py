@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.kerberos import REALM
-from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.http.rest_client import rest_session
+from quicksilver_lab.cluster import Cluster, ClusterSpec
+from quicksilver_lab.cluster.kerberos import REALM
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.real.sidecar.test_tracker import NM_MEMORY_MB, NM_VCORES, RM_VCORES, Real
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import requests
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.paths import ROOT
 from tests.quicksilver.applications.server.small_server import Client, eventually
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import start_pi
-from quicksilver.workloads.rest import eventually
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import start_pi
+from quicksilver_lab.workloads.rest import eventually
 from tests.real.test_jobs import MAPS_Q
 from tests.real.ui.test_jobs_pages import KEPT_S
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.workloads.mapreduce import start_pi
+from quicksilver_lab.cluster.cluster import Cluster
+from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.workloads.mapreduce import start_pi
 from tests.real.test_jobs import MAPS_Q
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium
 

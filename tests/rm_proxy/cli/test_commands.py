@@ -481,7 +481,7 @@ def test_help_lists_every_command_without_importing_it() -> None:
     code = (
         "import sys\nfrom quicksilver.cli import main\nsys.argv = ['quicksilver', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "unwanted = ('sqlalchemy', 'rm_proxy.cli.commands', 'quicksilver.cluster.cli')\n"
+        "unwanted = ('sqlalchemy', 'rm_proxy.cli.commands', 'quicksilver_lab.cluster.cli')\n"
         "print([name for name in sys.modules if name in unwanted])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,9 +17,9 @@ from structlog.testing import capture_logs
 from hadoop_rpc.connection import AM_PROTOCOL, Response
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.bench.fake_rm import Master, StandIn
 from quicksilver.common.address import Address
 from quicksilver.common.process.limits import Seldom
+from quicksilver_lab.bench.fake_rm import Master, StandIn
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind

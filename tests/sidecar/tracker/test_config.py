@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.cluster.confdirs import read_overlay
 from quicksilver.common.address import Address
 from quicksilver.common.errors import QuicksilverError, SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.settings.settings_file import SettingsFileError
+from quicksilver_lab.cluster.confdirs import read_overlay
 from sidecar.tracker.cli import tracker
 from sidecar.tracker.config import Ends, RmEnds, TrackerPlace, TrackerSettings
 from sidecar.tracker.relay import Size

@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from quicksilver.applications.server.backend import BackendUnavailableError, Order
-from quicksilver.cluster.ports import free_base_port
+from quicksilver_lab.cluster.ports import free_base_port
 from tests.paths import ROOT
 from tests.quicksilver.applications.server.fake_cluster import FakeCluster
 from tests.quicksilver.applications.server.small_server import Client, eventually, served, settings, simple

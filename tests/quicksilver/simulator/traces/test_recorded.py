@@ -18,7 +18,7 @@ from quicksilver.simulator.traces.formats import format_of, read
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.recorded import RecordedTask, by_stage, read_recorded
 from quicksilver.simulator.traces.source import Source
-from quicksilver.workloads.postgres import Postgres
+from quicksilver_lab.workloads.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent, Row
 from rm_proxy.store.store import Store

@@ -10,10 +10,10 @@ import pytest
 
 from hadoop_rpc.connection import Call
 from hadoop_rpc.protos import yarn_pb2 as y
+from lab.tests.bench.emulator.fake_yarn import Answer, Server, token
 from quicksilver.applications.master.yarn import session as module
 from quicksilver.applications.master.yarn.session import AttemptGoneError, RmSession
 from quicksilver.common.hadoop.yarn_client import RemoteCallError
-from tests.quicksilver.bench.emulator.fake_yarn import Answer, Server, token
 
 JAVA = "org.apache.hadoop.yarn.exceptions"
 FORGOTTEN = (f"{JAVA}.ApplicationMasterNotRegisteredException", "forgotten")

@@ -1,0 +1,116 @@
+"""`quicksilver bench`: the measurements, each imported when it is run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Final, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from quicksilver.common.command_line.groups import Group
+from quicksilver.common.process.version import LAB, version
+
+
+class Command(NamedTuple):
+    """The place of a command, and its line in `--help` and `list`."""
+
+    place: str
+    what: str
+
+
+BENCHMARKS: Final = {
+    "relay": Command("quicksilver_lab.bench.relay:relay", "Empty allocates direct and through the proxy."),
+    "las": Command(
+        "quicksilver_lab.bench.las.run:las",
+        "Jobs of five classes on one node: FIFO, opportunistic, least attained service.",
+    ),
+    "resize": Command(
+        "quicksilver_lab.bench.resize.run:resize", "Resizing a container, and a sidecar with 200 of them."
+    ),
+    "policies": Command(
+        "quicksilver_lab.bench.policies.run:policies", "Each policy alone and all together against none."
+    ),
+    "scale": Command("quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
+    "ui": Command("quicksilver_lab.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
+    "mercury": Command("quicksilver_lab.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
+    "mixes": Command(
+        "quicksilver_lab.bench.mixes.run:mixes",
+        "Real mixes of jobs: the default against stock YARN's best, and a bound.",
+    ),
+    "trace": Command(
+        "quicksilver_lab.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
+    ),
+    "zoe": Command(
+        "quicksilver_lab.bench.zoe.run:zoe", "Zoe's applications: flexible against rigid admission and stock YARN."
+    ),
+    "emulator": Command(
+        "quicksilver_lab.bench.emulator_validation.run:emulator_validation",
+        "The same jobs on a real and on an emulated cluster.",
+    ),
+    "moves": Command("quicksilver_lab.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."),
+    "reloads": Command(
+        "quicksilver_lab.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."
+    ),
+    "recovery": Command(
+        "quicksilver_lab.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."
+    ),
+    "upgrades": Command(
+        "quicksilver_lab.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
+    ),
+    "overload": Command("quicksilver_lab.bench.overload:overload", "Thousands of idle connections at the proxy."),
+    "fuzz": Command("quicksilver_lab.bench.fuzz.__main__:main", "Malformed bytes for the wire, the relays and REST."),
+}
+_COMMANDS: Final = BENCHMARKS | {
+    "page": Command("quicksilver_lab.bench.page.__main__:main", "A result as one HTML page.")
+}
+
+
+class Benchmarks(Group):
+    """Finds its commands in BENCHMARKS; others can be added to it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of BENCHMARKS."""
+        return [*super().list_commands(ctx), *_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command. Raises ClickException when it needs a package that is not installed."""
+        found = _COMMANDS.get(cmd_name)
+        if found is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = found.place.partition(":")
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            what = f"`quicksilver bench {cmd_name}` needs {error.name}, which is not installed"
+            raise click.ClickException(f"{what}; run pip install {LAB}=={version()}, which brings it") from error
+        assert isinstance(command, click.Command), f"{found.place} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' lines without importing them."""
+        own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*own, *((name, found.what) for name, found in _COMMANDS.items())])
+
+
+@click.group(cls=Benchmarks)
+def bench() -> None:
+    """Measurements; each prints one JSON object as its last line and writes it to ./bench/results."""
+
+
+@bench.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what is measured, by name.")
+def list_command(as_json: bool) -> None:
+    """List the benchmarks."""
+    if as_json:
+        click.echo(json.dumps({name: found.what for name, found in BENCHMARKS.items()}))
+        return
+    table = Table(box=None)
+    for column in ("benchmark", "what is measured"):
+        table.add_column(column)
+    for name, found in BENCHMARKS.items():
+        table.add_row(name, found.what)
+    Console().print(table)

@@ -1,0 +1,163 @@
+"""bench-mixes' result as a page: goals, then each mix with its competitors beside the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quicksilver.report.model import Block, Page, Prose, Section, Table, Value
+from quicksilver_lab.bench.mercury.raw import unpacked
+from quicksilver_lab.bench.page import plain
+from quicksilver_lab.bench.page.mercury import bars, distributions, over_time
+from quicksilver_lab.bench.page.verdict import compared, harm_table, harmed, in_short, losses
+
+_TABLE: Final = (
+    ("latency_mean_s", "job latency mean, s"),
+    ("latency_p50_s", "p50, s"),
+    ("latency_p95_s", "p95, s"),
+    ("latency_p99_s", "p99, s"),
+    ("short_p50_s", "shorter half p50, s"),
+    ("short_p95_s", "shorter half p95, s"),
+    ("wide_mean_s", "widest tenth mean, s"),
+    ("makespan_s", "makespan, s"),
+    ("tasks_per_s", "tasks/s"),
+    ("utilisation", "utilisation"),
+    ("kills", "kills"),
+    ("work_lost_s", "work lost, s"),
+)
+_BARS: Final = (
+    ("latency_mean_s", "Job latency, mean", "seconds"),
+    ("latency_p95_s", "Job latency, p95", "seconds"),
+)
+_PROCESSES: Final = ("rm", "proxy", "emulator")
+
+
+def _goals(result: Mapping[str, Any]) -> Section:
+    rows: list[list[Value]] = [
+        [f"`{name}`", one["value"], f"at {'most' if one['at_most'] else 'least'} {one['goal']:g}", one["met"]]
+        for name, one in result.get("goals", {}).items()
+    ]
+    text = (
+        f"Of {result.get('ours')}; {result.get('runs', 0)} runs; lost tasks: {result.get('lost_tasks')}, doubled: "
+        f"{result.get('doubled_tasks')}. A gain is the share of what lies between the best stock competitor and the "
+        "bound."
+    )
+    broken = [Prose(f"Not finished: {why}.") for why in result.get("broken", ())]
+    return Section("Goals", [Prose(text), *broken, Table(["goal", "value", "aim", "met"], rows)])
+
+
+def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Return competitors as rows, their classes, and what they cost."""
+    rows: list[list[Value]] = [
+        [who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()
+    ]
+    found: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows)]
+    for key, title in (("sizes", "By number of tasks"), ("work", "By tasks x duration"), ("classes", "By kind")):
+        names = dict.fromkeys(klass for one in figures.values() for klass in one.get(key, {}))
+        by_class = [
+            {"class": klass, "competitor": who, **one[key][klass]}
+            for klass in names
+            for who, one in figures.items()
+            if klass in one.get(key, {})
+        ]
+        found += [plain.rows_of(by_class, title)] if by_class else []
+    for key, title in (("latency_s", "Completion time by percentile, s"), ("slowdown", "Slowdown by percentile")):
+        curves = [{"competitor": who, **one["cdf"][key]} for who, one in figures.items() if one.get("cdf")]
+        found += [plain.rows_of(curves, title)] if curves else []
+    costs: list[list[Value]] = [
+        [
+            who,
+            one["heartbeats"],
+            *(one.get(kind, {}).get(name) for kind in ("cpu_s", "rss_mb") for name in _PROCESSES),
+        ]
+        for who, one in figures.items()
+        if "heartbeats" in one
+    ]
+    columns = [
+        "competitor",
+        "masters' heartbeats",
+        *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in _PROCESSES),
+    ]
+    return [*found, Table(columns, costs, "CPU and memory")] if costs else found
+
+
+def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Return, for each competitor of quicksilver, the best stock one, ratio, bound and gain by metric, and classes."""
+    rows: list[list[Value]] = [
+        [
+            who,
+            metric,
+            one["best_stock"],
+            plain.value_of({key: one[key] for key in ("ratio", "ci_low", "ci_high") if key in one}),
+            one["value"],
+            one["stock"],
+            one["bound"],
+            one.get("gain"),
+        ]
+        for who, metrics in by_competitor.items()
+        for metric, one in metrics.items()
+        if "best_stock" in one
+    ]
+    columns = ["competitor", "metric", "best stock", "ratio", "value", "stock", "bound", "gain"]
+    found: list[Block] = [Table(columns, rows, "Against the best stock competitor")] if rows else []
+    each = [
+        {"competitor": who, "to": other, **ratios}
+        for who, metrics in by_competitor.items()
+        for other, ratios in metrics.get("each", {}).items()
+    ]
+    found += [plain.rows_of(each, "Ratios to each of the others")] if each else []
+    for key, title in (("sizes", "number of tasks"), ("work", "tasks x duration"), ("classes", "kind")):
+        own = [{"competitor": who, **metrics[key]} for who, metrics in by_competitor.items() if metrics.get(key)]
+        found += [plain.rows_of(own, f"Ratios of the mean latency to the best stock one, by {title}")] if own else []
+    return found + harm_table(_harm(by_competitor))
+
+
+def _harm(by_competitor: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {who: metrics.get("harm", {}) for who, metrics in by_competitor.items()}
+
+
+def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Section:
+    blocks: list[Block] = [Prose(f"{mix['about'][0].upper()}{mix['about'][1:]}.")]
+    figures: Mapping[str, Mapping[str, Any]] = mix.get("competitors", {})
+    if figures:
+        blocks += [*_competitors(figures), *_compared(mix.get("compared", {})), *bars(figures, _BARS)]
+    if mix.get("ceilings"):
+        blocks += plain.blocks(mix["ceilings"], "No scheduler exceeds")
+    if mix.get("guarantees"):
+        blocks += plain.blocks(mix["guarantees"], "Less than on stock YARN, the worst 30 s; longer waits, s")
+    blocks += over_time(runs) + distributions(runs, windowed=False) if runs else []
+    return Section(f"Mix {name}", blocks)
+
+
+def _sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return how quicksilver did on each mix against the best stock competitor of each metric, and what was killed."""
+    found = []
+    for name, mix in result.get("mixes", {}).items():
+        own = [
+            compared(who, f"the best stock scheduler on {name}", metrics)
+            for who, metrics in mix.get("compared", {}).items()
+        ]
+        own += harmed(_harm(mix.get("compared", {})), f" on {name}")
+        lost = losses(mix.get("competitors", {}))
+        found += [
+            sentence for sentence in (*own, f"On {name}: {lost[0].lower()}{lost[1:]}" if lost else "") if sentence
+        ]
+    return found
+
+
+def read(result: Mapping[str, Any]) -> Page:
+    """Return the page of a result; plots over time and of distributions are of `raw.runs`."""
+    runs = [unpacked(run) for run in result.get("raw", {}).get("runs", [])]
+    notes: list[list[Value]] = [[name, note] for name, note in result.get("notes", {}).items()]
+    sections = [
+        *in_short(result, _sentences(result)),
+        _goals(result),
+        Section("Competitors", [Table(["competitor", "what"], notes)]),
+    ]
+    for name, mix in result.get("mixes", {}).items():
+        by_competitor: dict[str, list[Any]] = {}
+        for run in runs:
+            if run.workload == name:
+                by_competitor.setdefault(run.competitor, []).append(run)
+        sections.append(_mix(name, mix, by_competitor))
+    return Page("bench-mixes", plain.facts(result), sections)

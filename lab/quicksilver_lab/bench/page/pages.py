@@ -1,0 +1,48 @@
+"""From a result to its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from quicksilver.report import files
+from quicksilver.report.model import Page
+from quicksilver_lab.bench.page import emulator_validation, las, mercury, mixes, plain, policies, scale, trace, zoe
+
+READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
+    "emulator": emulator_validation.read,
+    "las": las.read,
+    "las-docker": las.read,
+    "mercury": mercury.read,
+    "mixes": mixes.read,
+    "policies": policies.read,
+    "scale": scale.read,
+    "trace": trace.read,
+    "zoe": zoe.read,
+}
+"""By a result's `benchmark`; all others are shown by `plain`."""
+
+
+def load(path: Path) -> Mapping[str, Any]:
+    """Return a result's file. Raises ValueError for what is none, OSError."""
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    return content
+
+
+def page_of(result: Mapping[str, Any]) -> Page:
+    """Return a result's page. Raises ValueError when something in it is not as its benchmark writes it."""
+    try:
+        return READERS.get(result.get("benchmark", ""), plain.read)(result)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{type(error).__name__}: {error}: not as bench-{result.get('benchmark')} writes it"
+        ) from error
+
+
+def beside(path: Path) -> Path:
+    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, OSError."""
+    return files.write(page_of(load(path)), path.with_suffix(".html"))

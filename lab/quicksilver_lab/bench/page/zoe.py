@@ -1,0 +1,79 @@
+"""bench-zoe's result as a page: whole applications under each system, beside the simulator and the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from quicksilver.report.cells import shown
+from quicksilver.report.model import Axis, Block, Lines, Page, Section, Series, Table
+from quicksilver_lab.bench.page import plain
+from quicksilver_lab.bench.page.verdict import in_short
+
+_CLASSES: Final = {"": "all", "batch-elastic": "elastic", "batch-rigid": "rigid"}
+_SAID: Final = (("turnaround_p50", "the median turnaround"), ("turnaround_mean", "the mean turnaround"))
+
+
+def read(result: Mapping[str, Any]) -> Page:
+    """Return the page of a result; its distributions are of `raw`."""
+    ratios: Mapping[str, Mapping[str, Any]] = result["ratios"]
+    apart = ("seeds", "ratios", "simulated_ratios", "paper", "policies")
+    facts = plain.read({name: one for name, one in result.items() if name not in apart}).facts
+    compared: list[Block] = [_ratios(ratios, "Ratios on the emulated cluster")]
+    simulated = result.get("simulated_ratios", {})
+    compared += [_ratios(simulated, "Ratios in the simulator, without any delay")] if simulated else []
+    compared += [_ratios(result["paper"], "Ratios in the paper (§6, Figure 10)")]
+    sections = [*in_short(result, list(_sentences(ratios))), Section("Compared", compared)]
+    for seed, found in result["seeds"].items():
+        blocks: list[Block] = [_systems(found["systems"], "On the emulated cluster")]
+        blocks += [_systems(found["simulated"], "In the simulator")]
+        blocks += _distributions(result.get("raw", {}).get(seed, {}))
+        sections.append(Section(f"Seed {seed}", blocks))
+    return Page("bench-zoe", facts, sections)
+
+
+def _sentences(ratios: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
+    for pair, found in ratios.items():
+        who, _, whom = pair.partition("/")
+        said = [f"{what} is {shown(plain.value_of(found[key]))} times" for key, what in _SAID if key in found]
+        if said:
+            yield f"`{who}` against `{whom}`: {', '.join(said)} as long."
+
+
+def _ratios(ratios: Mapping[str, Mapping[str, Any]], title: str) -> Table:
+    names = list(dict.fromkeys(name for one in ratios.values() for name in one))
+    return Table(
+        ["figure", *ratios],
+        [[name, *(plain.value_of(one.get(name)) for one in ratios.values())] for name in names],
+        title,
+    )
+
+
+def _systems(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table:
+    names = list(dict.fromkeys(name for one in systems.values() for name, value in one.items() if _is_number(value)))
+    return Table(["figure", *systems], [[name, *(one.get(name) for one in systems.values())] for name in names], title)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _distributions(raw: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+    """Return the distribution of turnarounds of all applications, and of each class, as Figure 10 compares them."""
+    found: list[Block] = []
+    for klass, name in _CLASSES.items():
+        lines = [_cumulative(system, _turnarounds_s(one["records"], klass)) for system, one in raw.items()]
+        lines = [line for line in lines if line.x]
+        if lines:
+            x, y = Axis("seconds"), Axis("share of applications", most=1.0)
+            found.append(Lines(f"Turnaround, {name}", x, y, lines, step=True))
+    return found
+
+
+def _turnarounds_s(records: Sequence[Mapping[str, Any]], klass: str) -> list[float]:
+    ended = [one for one in records if one["ended_s"] is not None and klass in ("", one["klass"])]
+    return sorted(one["ended_s"] - one["submitted_s"] for one in ended)
+
+
+def _cumulative(name: str, values: Sequence[float]) -> Series:
+    return Series(name, values, [number / len(values) for number in range(1, len(values) + 1)])

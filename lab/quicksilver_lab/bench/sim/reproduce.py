@@ -1,0 +1,187 @@
+"""`python -m quicksilver_lab.bench.sim.reproduce --part NAME`: figures of Hawk, Eagle and Kairos, beside those of
+docs/reproduction.md.
+
+Percentiles are of job completion times, s; `busy` is the mean share of busy slots while jobs arrive. Pairs divide one
+system's figure by another's with the same jobs: their spread is over seeds, each with other jobs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import ceil
+from statistics import fmean
+from time import process_time
+from typing import Any, Final, NamedTuple
+
+import click
+
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.figures import ALL, LONG, SHORT, figures
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.traces.generate import generate
+from quicksilver_lab.bench.results import commit, machine, write
+from quicksilver_lab.bench.sim.papers import PARTS, Part, Variant, Workload
+from quicksilver_lab.bench.stats import spread
+
+_KEPT: Final = tuple(f"{kind}_{name}" for name in (SHORT, LONG, ALL) for kind in ("mean", "p50", "p90", "p99", "wait"))
+_EQUAL_S: Final = 0.01
+"""Completions that differ by less count as equal: messages alone take some milliseconds."""
+_LEAST_NODES: Final = 3
+"""From here on a size is nodes, not load."""
+
+
+class Ran(NamedTuple):
+    """What is kept of a run."""
+
+    found: dict[str, float]
+    counts: dict[str, int]
+    completion_s: dict[int, float]
+    """By job."""
+
+
+class Offered(NamedTuple):
+    """The jobs of one seed on one cluster."""
+
+    workload: Workload
+    jobs: Sequence[Job]
+    cluster: ClusterModel
+    seed: int
+
+    @property
+    def load(self) -> float:
+        """Work by what the slots could do while jobs arrive."""
+        return _slots(self.jobs) / self.cluster.total_slots
+
+
+def _slots(jobs: Sequence[Job]) -> float:
+    return sum(job.work_s for job in jobs) / (jobs[-1].arrives_s - jobs[0].arrives_s)
+
+
+def jobs_of(workload: Workload, seed: int, first: int | None = None) -> list[Job]:
+    """Return the jobs of a seed. first: so many are drawn, in place of the workload's number."""
+    jobs = list(generate(workload.name, first or workload.jobs, seed))
+    if workload.most_tasks is not None:
+        jobs = [job for job in jobs if len(job.durations_s) <= workload.most_tasks]
+    if workload.slots is None:
+        return jobs
+    times = workload.slots / _slots(jobs)
+    return [replace(job, arrives_s=job.arrives_s / times) for job in jobs]
+
+
+def offered(workload: Workload, size: float, jobs: Sequence[Job], seed: int) -> Offered:
+    """Return jobs on the cluster of a size."""
+    slots = workload.node_slots
+    nodes = ceil(_slots(jobs) / size / slots) if size < _LEAST_NODES else int(size)
+    return Offered(workload, jobs, ClusterModel(nodes, slots), seed)
+
+
+def once(variant: Variant, given: Offered) -> Ran:
+    """Run one system. Raises SimulatorError when tasks were lost or doubled."""
+    system, begun_s = load(variant.system), process_time()
+    chosen = given.workload.given(variant.system, variant.extra)
+    result = system.run(iter(given.jobs), given.cluster, system.Settings.model_validate(chosen), given.seed)
+    if len(result.jobs) != len(given.jobs) or result.counts["lost"] or result.counts["doubled"]:
+        raise SimulatorError(f"{variant.system}: jobs or tasks were lost or doubled: {result.counts}")
+    cutoff_s = variant.extra.get("cutoff_s", given.workload.cutoff_s)
+    metrics = figures(result, given.cluster, {job.number for job in given.jobs if job.estimate_s > cutoff_s}).metrics
+    found = {name: metrics[name] for name in _KEPT if name in metrics}
+    found |= {"busy": _busy(result, given.jobs[-1].arrives_s), "utilisation_p50": metrics["utilisation_p50"]}
+    found |= {"utilisation_max": metrics["utilisation_max"], "cpu_s": round(process_time() - begun_s, 2)}
+    return Ran(found, result.counts, {job.number: job.completion_s for job in result.jobs})
+
+
+def _busy(result: SimResult, until_s: float) -> float:
+    return fmean(share for at_s, share in result.busy if at_s <= until_s)
+
+
+def beside(ours: Ran, theirs: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
+    """Return ours by theirs: figures, and the shares of jobs that are better, better by half, and no worse.
+
+    A class without jobs has none.
+    """
+    found = {name: ours.found[name] / theirs.found[name] for name in (*_KEPT, "busy") if theirs.found.get(name)}
+    for klass, wanted in ((SHORT, False), (LONG, True)):
+        both = [
+            (took_s, theirs.completion_s[number])
+            for number, took_s in ours.completion_s.items()
+            if (number in long_jobs) is wanted
+        ]
+        if not both:
+            continue
+        for name, share in (("better", 1.0), ("better_by_half", 0.5)):
+            found[f"{name}_{klass}"] = fmean(one_s < share * other_s - _EQUAL_S for one_s, other_s in both)
+        found[f"no_worse_{klass}"] = fmean(one_s <= other_s + _EQUAL_S for one_s, other_s in both)
+    return found
+
+
+def measure(part: Part, sizes: Iterable[float], seeds: int, first: int | None) -> tuple[list[dict[str, Any]], Any]:
+    """Return a row for each size, and the figures of each run."""
+    rows: dict[float, list[dict[str, Any]]] = {size: [] for size in sizes}
+    for seed in range(1, seeds + 1):
+        jobs = jobs_of(part.workload, seed, first)
+        for size, found in rows.items():
+            found.append(_one(part, offered(part.workload, size, jobs, seed)))
+    return [{"size": size, **_merged(found)} for size, found in rows.items()], {
+        str(size): found for size, found in rows.items()
+    }
+
+
+def _one(part: Part, given: Offered) -> dict[str, Any]:
+    """Return all runs of a size and seed."""
+    ran = {}
+    for label, variant in part.variants.items():
+        ran[label] = once(variant, given)
+        shown = {name: round(value, 3) for name, value in ran[label].found.items()}
+        click.echo(f"{given.cluster.nodes} nodes, seed {given.seed}, {label}: {json.dumps(shown)}", err=True)
+    long_jobs = frozenset(job.number for job in given.jobs if job.estimate_s > given.workload.cutoff_s)
+    return {
+        "nodes": given.cluster.nodes,
+        "load": given.load,
+        "runs": {label: one.found for label, one in ran.items()},
+        "counts": {label: one.counts for label, one in ran.items()},
+        "pairs": {f"{a} / {b}": beside(ran[a], ran[b], long_jobs) for a, b in part.pairs},
+    }
+
+
+def _merged(by_seed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return medians and ranges over seeds, of what each seed has: one may have no long jobs."""
+    found: dict[str, Any] = {name: spread([one[name] for one in by_seed]) for name in ("nodes", "load")}
+    for kind in ("runs", "pairs", "counts"):
+        found[kind] = {
+            label: {
+                name: spread([one[kind][label][name] for one in by_seed])
+                for name in of
+                if all(name in one[kind][label] for one in by_seed)
+            }
+            for label, of in by_seed[0][kind].items()
+        }
+    return found
+
+
+@click.command()
+@click.option("--part", "names", multiple=True, type=click.Choice([*PARTS]), help="An experiment; --list shows them.")
+@click.option("--list", "listed", is_flag=True, help="Show the experiments.")
+@click.option("--seeds", type=click.IntRange(1), help="Of the jobs and of the runs.  [default: the part's]")
+@click.option("--size", "sizes", multiple=True, type=float, help="Nodes, or a load below 3.  [default: the part's]")
+@click.option("--first", type=click.IntRange(2), help="So many jobs.  [default: the part's]")
+def main(names: tuple[str, ...], listed: bool, seeds: int | None, sizes: tuple[float, ...], first: int | None) -> None:
+    """Run experiments of Hawk, Eagle and Kairos; the last line is one JSON object."""
+    if listed or not names:
+        for name, part in PARTS.items():
+            click.echo(f"{name}: {part.about}")
+        return
+    result: dict[str, Any] = {"benchmark": "sim-reproduce", "machine": machine(), "commit": commit(), "parts": {}}
+    raw = {}
+    for name in names:
+        part = PARTS[name]
+        rows, raw[name] = measure(part, sizes or part.sizes, seeds or part.seeds, first)
+        result["parts"][name] = {"about": part.about, "seeds": seeds or part.seeds, "rows": rows}
+    click.echo(f"kept in {write('sim-reproduce-' + names[0], result, raw)}", err=True)
+    click.echo(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

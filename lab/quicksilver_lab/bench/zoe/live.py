@@ -1,0 +1,139 @@
+"""One run: a fresh ResourceManager, emulated servers, applications, and the proxy where quicksilver takes part.
+
+Memory alone is partitioned, as in the paper: the Capacity Scheduler's DefaultResourceCalculator gives each container
+one vcore whatever it asks for, and a server of 128 GB has room for 16 of them, for half of its vcores. No memory is
+hidden from the ResourceManager, so that the servers hold as much under each system.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from quicksilver_lab.bench import procstat
+from quicksilver_lab.bench.emulator.emulated_quicksilver import Quicksilver, quicksilver
+from quicksilver_lab.bench.emulator.masters.application import ApplicationRecord, ApplicationSpec
+from quicksilver_lab.bench.emulator.masters.application_masters import ApplicationMasters, ApplicationMastersSettings
+from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.tracker import Relay
+from quicksilver_lab.bench.emulator.rm import RmOptions, Running, resource_manager, until_running
+from quicksilver_lab.bench.zoe.systems import System
+from quicksilver_lab.bench.zoe.workload import SERVERS, SHAPE
+
+Progress = Callable[[str], None]
+
+_NODE_PORT: Final = 300
+"""Of the nodes, above the first port."""
+_SETTLE_S: Final = 1.5
+_LEAST_MB: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSettings:
+    """How it is run; times in seconds."""
+
+    base_port: int = 24000
+    heartbeat_s: float = 1.0
+    """Of masters and nodes."""
+    drain_s: float = 1200.0
+    """From the last arrival on, all applications must end within it."""
+
+
+@dataclass(slots=True)
+class LiveResult:
+    """One run of one system. Moments in seconds from the first application's submission on."""
+
+    system: str
+    records: list[ApplicationRecord]
+    counts: dict[str, int] = field(default_factory=dict)
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    """CPU of ResourceManager, emulator and proxy."""
+
+
+async def run(
+    system: System,
+    specs: Sequence[ApplicationSpec],
+    settings: LiveSettings,
+    workdir: Path,
+    progress: Progress = lambda _: None,
+) -> LiveResult:
+    """Run applications and return what became of them; nothing is left running.
+
+    Raises QuicksilverError, ClusterError, OSError, RuntimeError of a node that ended before its time.
+    """
+    options = RmOptions(
+        base_port=settings.base_port,
+        heartbeat_s=settings.heartbeat_s,
+        behind_proxy=system.quicksilver,
+        capacity_scheduler=system.scheduler_site,
+        min_allocation_mb=_LEAST_MB,
+    )
+    async with resource_manager(workdir, SHAPE, options, progress) as rm:
+        nodes = Nodes(_nodes(system, settings))
+        async with _quicksilver(system, rm, nodes) as through:
+            await nodes.start(SERVERS, rm.addresses.tracker, through.accept if through else None)
+            try:
+                await until_running(rm, SERVERS)
+                if through is not None:
+                    await through.start(SERVERS)
+                await asyncio.sleep(_SETTLE_S)
+                return await _measured(system, specs, settings, rm, nodes, through)
+            finally:
+                await nodes.stop()
+
+
+def _nodes(system: System, settings: LiveSettings) -> NodeSettings:
+    return NodeSettings(
+        vcores=SHAPE.vcores,
+        memory_mb=SHAPE.memory_mb,
+        relay=Relay(mark_guaranteed=system.quicksilver),
+        max_queue_length=system.nm_queue_length,
+        port=settings.base_port + _NODE_PORT,
+    )
+
+
+@asynccontextmanager
+async def _quicksilver(system: System, rm: Running, nodes: Nodes) -> AsyncIterator[Quicksilver | None]:
+    if system.policies is None:
+        yield None
+        return
+    async with quicksilver(rm.cluster, system.policies, {}, SHAPE) as through:
+        nodes.queued_elsewhere = through.waiting
+        yield through
+
+
+async def _measured(
+    system: System,
+    specs: Sequence[ApplicationSpec],
+    settings: LiveSettings,
+    rm: Running,
+    nodes: Nodes,
+    through: Quicksilver | None,
+) -> LiveResult:
+    by_id = {node.id: node for node in nodes.nodes}
+    origin_s = time.monotonic()
+    masters = ApplicationMasters(
+        rm.addresses.client,
+        rm.addresses.scheduler,
+        lambda node, container_id: by_id[node].served_s(container_id),
+        ApplicationMastersSettings(heartbeat_s=settings.heartbeat_s),
+        clock=lambda: time.monotonic() - origin_s,
+    )
+    nodes.umbilical = masters.umbilical
+    pids = {"rm": rm.pid, "emulator": os.getpid()} | ({"proxy": through.proxy_pid} if through else {})
+    began = {name: procstat.cpu_s(pid) for name, pid in pids.items()}
+    records = await masters.run(specs, stop_after_s=specs[-1].arrives_s + settings.drain_s)
+    cpu_s = {name: round(procstat.cpu_s(pid) - began[name], 2) for name, pid in pids.items()}
+    nodes.check()
+    counts = (
+        dict(masters.counts)
+        | {f"nm_refused: {why}": number for why, number in nodes.tally.refused.items()}
+        | (through.counts() if through else {})
+    )
+    return LiveResult(system.name, records, counts, cpu_s)

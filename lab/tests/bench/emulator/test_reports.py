@@ -1,0 +1,178 @@
+"""Reports of emulated nodes to the proxy's kind of server, and the proxy's kind of client at an emulated node."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+import requests
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
+from quicksilver.common.http.rest_server import serve
+from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
+from quicksilver.common.process.listening import bound_socket
+from quicksilver_lab.bench.emulator.reports import NodeRest, ProxyLine, Traffic
+from tests import loops
+from tests.sidecar.fakes import FakeProxy
+
+REPORT = Report(
+    node_id="127.1.0.1:8041",
+    boot="b",
+    seq=1,
+    sidecar_url="http://127.1.0.1:2",
+    memory_mb=1,
+    vcores=1,
+    events=[ContainerEvent(seq=7, container_id="c", kind=EventKind.ENDED, at_s=0.0)],
+)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    loops.run(story())  # type: ignore[arg-type]
+
+
+def test_reports_go_over_one_kept_connection() -> None:
+    async def story() -> None:
+        proxy, sock, traffic = FakeProxy(), bound_socket("127.0.0.1", 0), Traffic()
+        server = asyncio.create_task(serve(proxy.app, sock))
+        line = ProxyLine(sock.getsockname()[:2], 30.0, traffic)
+        assert (await line.post(REPORT)).events_to == 7
+        assert (await line.post(REPORT)).events_to == 7
+        assert (len(proxy.reports), traffic.reports, traffic.connections) == (2, 2, 1)
+        proxy.away = True
+        with pytest.raises(RefusedError, match="503"):
+            await line.post(REPORT)
+        assert traffic.refused == 1
+        await line.close()
+        server.cancel()
+        await asyncio.gather(server, return_exceptions=True)
+
+    run(story)
+
+
+async def _answering(*answers: bytes | None) -> tuple[asyncio.Server, list[int]]:
+    """Serve; each request gets the next answer, None closes the connection instead. Returns the requests' count too."""
+    left, seen = list(answers), [0]
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(1 << 16):
+            seen[0] += 1
+            answer = left.pop(0)
+            if answer is None:
+                break
+            writer.write(answer)
+        writer.close()
+
+    return await asyncio.start_server(talk, "127.0.0.1", 0), seen
+
+
+_ACK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"events_to":7}'
+
+
+def test_a_kept_connection_that_was_closed_is_no_failure() -> None:
+    async def story() -> None:
+        server, seen = await _answering(_ACK, None, _ACK)
+        traffic = Traffic()
+        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
+        await line.post(REPORT)
+        assert (await line.post(REPORT)).events_to == 7
+        assert (seen, traffic.connections, traffic.refused) == ([3], 2, 0)
+        await line.close()
+        server.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ((None,), "the connection was closed"),
+        ((b"nonsense\r\n\r\n",), "no HTTP"),
+        ((b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 9_000_000,), "more than"),
+    ],
+)
+def test_what_is_no_answer_is_unreachable(answers: tuple[bytes | None, ...], why: str) -> None:
+    async def story() -> None:
+        server, _ = await _answering(*answers)
+        traffic = Traffic()
+        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
+        with pytest.raises(UnreachableError, match=why):
+            await line.post(REPORT)
+        assert traffic.refused == 1
+        server.close()
+
+    run(story)
+
+
+def test_nobody_listens() -> None:
+    async def story() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as sock:
+            address = sock.getsockname()[:2]
+        with pytest.raises(UnreachableError, match="check that the proxy runs"):
+            await ProxyLine(address, 30.0, Traffic()).post(REPORT)
+
+    run(story)
+
+
+GRANT = Grant(container_id="c", app_id="a", attempt_id="t", memory_mb=1, vcores=1, max_hold_s=1.0)
+
+
+def test_grants_reach_the_node_of_their_host() -> None:
+    async def story() -> None:
+        got: list[Grants | Draining] = []
+        traffic = Traffic()
+        one, other = NodeRest(got.append, got.append, traffic), NodeRest(got.append, got.append, traffic)
+        url = await one.start("127.1.0.1")
+        assert url.startswith("http://127.1.0.1:")
+        assert (await other.start("127.1.0.2", int(url.rpartition(":")[2]))).startswith("http://127.1.0.2:")
+        client = RestClient(url, pool=1)
+        for _ in range(2):
+            await asyncio.to_thread(client.post, "/v1/grants", Grants(grants=[GRANT], drop=["d"]))
+        await asyncio.to_thread(client.post, "/v1/drain", Draining(on=True))
+        assert got == [Grants(grants=[GRANT], drop=["d"])] * 2 + [Draining(on=True)]
+        assert (traffic.grants, traffic.announced, traffic.bad_requests) == (2, 2, 0)
+        one.close()
+        other.close()
+        with pytest.raises(QuicksilverError):
+            await asyncio.to_thread(client.post, "/v1/grants", Grants())
+        client.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "why"),
+    [
+        ("GET", "/v1/grants", b"", 404, "no GET /v1/grants"),
+        ("POST", "/v1/other", b"{}", 404, "no POST /v1/other"),
+        ("POST", "/v1/grants", b"{", 422, "not Grants"),
+        ("POST", "/v1/grants", b"x" * (8 * 2**20 + 1), 413, "more than"),
+        ("POST", "/" + "a" * 70_000, b"", 431, "the head"),
+    ],
+)
+def test_other_requests_are_refused(method: str, path: str, body: bytes, status: int, why: str) -> None:
+    async def story() -> None:
+        traffic = Traffic()
+        rest = NodeRest(lambda message: None, lambda message: None, traffic)
+        url = await rest.start("127.1.0.1")
+        answer = await asyncio.to_thread(requests.request, method, url + path, data=body, timeout=30)
+        assert (answer.status_code, traffic.bad_requests) == (status, 1)
+        assert why in answer.json()["error"]["message"]
+        rest.close()
+
+    run(story)
+
+
+def test_an_address_in_use_is_named() -> None:
+    async def story() -> None:
+        one, other = (NodeRest(lambda message: None, lambda message: None, Traffic()) for _ in range(2))
+        port = int((await one.start("127.1.0.1")).rpartition(":")[2])
+        with pytest.raises(QuicksilverError, match=f"127.1.0.1:{port}"):
+            await other.start("127.1.0.1", port)
+        one.close()
+        other.close()
+
+    run(story)
