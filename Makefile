@@ -119,19 +119,19 @@ protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
 	.venv/bin/ruff format hadoop_rpc/protos
 
-LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver
+LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver --no-emit-package yarn-quicksilver-apps
 lock: setup ## resolve all dependencies anew: development, what a node installs, mutation tests, PySpark
 	$(PYTHON) -m pip install --quiet uv
-	$(LOCK) --upgrade --group dev --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-dev.lock
-	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
+	$(LOCK) --upgrade --group dev --extra otel --extra parquet pyproject.toml apps/pyproject.toml lab/pyproject.toml -o requirements-dev.lock
+	$(LOCK) -c requirements-dev.lock pyproject.toml apps/pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet pyproject.toml apps/pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
 	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
 
 docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
 	@$(PYTHON) scripts/site.py
 
-wheels: setup docs ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
-	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab
+wheels: setup docs ## dist/: yarn-quicksilver, -apps with described applications, -lab with local clusters, workloads and measurements
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./apps ./lab
 
 packages: setup-test-all ## dist/: .deb, .rpm and an archive with all Python packages inside, for air-gapped hosts: make packages ARGS="--arch x86_64"
 	@$(PYTHON) -m deploy.packages.build $(ARGS)

@@ -14,9 +14,11 @@ import click
 
 from quicksilver.common.command_line.groups import Group
 from quicksilver.common.process.loading import loading
+from quicksilver.common.process.version import missing
 
-_CLIENT: Final = "quicksilver.applications.client"
-_DESCRIPTION: Final = "quicksilver.applications.description.cli"
+_APPS: Final = "quicksilver_apps"
+_CLIENT: Final = f"{_APPS}.client"
+_DESCRIPTION: Final = f"{_APPS}.description.cli"
 _PROXY: Final = "rm_proxy.cli.commands"
 _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "run": (f"{_CLIENT}.submit_commands", "run"),
@@ -52,16 +54,20 @@ class Applications(Group):
     others = _BY_HABIT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names, those that ask the proxy first."""
-        return [*_of_proxy().list_commands(ctx), *_PLACES]
+        """Return the names, those that ask the proxy first; only those that are installed."""
+        installed = importlib.util.find_spec(_APPS) is not None
+        return [*_of_proxy().list_commands(ctx), *(_PLACES if installed else ())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command; None for an unknown one."""
+        """Import and return a command; None for an unknown one. Raises ClickException when it is not installed."""
         if cmd_name not in _PLACES:
             return _of_proxy().get_command(ctx, cmd_name)
         module, attribute = _PLACES[cmd_name]
-        with loading():
-            command = getattr(importlib.import_module(module), attribute)
+        try:
+            with loading():
+                command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise click.ClickException(missing(f"app {cmd_name}", error.name or "")) from error
         assert isinstance(command, click.Command), f"{module}:{attribute} is no command"
         return command
 

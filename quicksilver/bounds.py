@@ -1,5 +1,7 @@
 """Every bound of what comes from outside, in one place; the tables of docs/operations.md are made from it.
 
+Those of described applications are in quicksilver_apps/bounds.py.
+
 A bound is a setting, or a constant beside the code that keeps to it. One that is new gets a row here, then
 `python -m quicksilver.bounds docs/operations.md` writes the tables anew. A test compares them, and wants each constant
 here by which something is forgotten or dropped.
@@ -17,25 +19,11 @@ from typing import Final
 from hadoop_rpc.connection import MAX_NAMES
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from policies.config.guarded_call import CALL_LIMIT_S, OFF_S
-from quicksilver.applications.client.master_answers import (
-    MASTER_ANSWER_BYTES,
-    MASTER_EVENTS,
-    MASTER_INSTANCES,
-    MASTER_PORTS,
-    MASTER_SERVICES,
-)
-from quicksilver.applications.client.master_api import MASTER_CALL_S, MASTER_LONG_POLL_S
-from quicksilver.applications.client.master_places import PLACES
-from quicksilver.applications.description.document import MAX_BYTES, MAX_CHARACTERS, MAX_DEPTH, MAX_VALUES
-from quicksilver.applications.description.templates import MAX_VALUE_CHARACTERS
-from quicksilver.applications.master.http_server import BODY_BYTES, CONNECTIONS
-from quicksilver.applications.master.http_server import HEAD_BYTES as MASTER_HEAD_BYTES
 from quicksilver.common.http.acceptor import HANDSHAKE_S, RESERVED_FILES
 from quicksilver.common.http.access import MAX_TOKEN
 from quicksilver.common.http.async_client import MAX_ANSWER, MAX_KNOWN
 from quicksilver.common.http.audit_trail import MAX_BODY
 from quicksilver.common.http.connection import ANSWER_S, HEAD_BYTES, HEADERS, PIPELINED, REQUEST_S
-from quicksilver.common.http.rest_client import SESSION_ANSWER_BYTES, SESSION_READ_S
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES
 from quicksilver.common.process.audit_log import MAX_VALUE
 from quicksilver.common.process.limits import MAX_PEERS
@@ -356,54 +344,22 @@ def sidecar_bounds() -> Sequence[Bound]:
     )
 
 
-def app_server_bounds() -> Sequence[Bound]:
-    """Return the bounds of the app server and of the masters that it starts."""
-    own = f"{setting('app_server.event_clients')}, {setting('app_server.event_queue')}"
-    description = (
-        f"{size(MAX_BYTES)}, {MAX_VALUES} values, {MAX_DEPTH} levels, {MAX_CHARACTERS} characters with all aliases"
-    )
-    return (
-        Bound("bodies of REST", f"four times {setting('app_server.max_description_kb')}", "413"),
-        Bound("a description", description, "422 with the place"),
-        Bound("the value of a parameter", f"{MAX_VALUE_CHARACTERS} characters", "422 with the place"),
-        Bound("applications that wait", setting("app_server.max_waiting"), "429"),
-        Bound("listeners to events; events that one has not read", own, "503; closed"),
-        Bound("an answer with a log", setting("app_server.max_log_kb"), "its end alone"),
-        Bound(
-            "an answer of an application's master: bytes; services, instances, events, ports; a call",
-            f"{size(MASTER_ANSWER_BYTES)}; {MASTER_SERVICES}, {MASTER_INSTANCES}, {MASTER_EVENTS}, {MASTER_PORTS}; "
-            f"{MASTER_CALL_S:g} s, {MASTER_LONG_POLL_S:g} s where it waits for news",
-            "refused; the application keeps its last state",
-            "the log",
-        ),
-        Bound(
-            "other answers to commands and the app server",
-            f"{size(SESSION_ANSWER_BYTES)}, {SESSION_READ_S:g} s",
-            "an error",
-        ),
-        Bound("nodes of masters that are remembered", f"{PLACES}", "the oldest is forgotten"),
-        Bound("master: connections", f"{CONNECTIONS}", "closed at once"),
-        Bound("master: head; body", f"{size(MASTER_HEAD_BYTES)}; {size(BODY_BYTES)}", "413"),
-    )
-
-
 PARTS: Final[Mapping[str, Sequence[Bound]]] = {
     "of REST, at the proxy, the sidecar and the app server": rest_bounds(),
     "of the proxy": proxy_bounds(),
     "of the sidecar and the tracker": sidecar_bounds(),
-    "of the app server": app_server_bounds(),
 }
-BEGIN: Final = "<!-- bounds: made by `python -m quicksilver.bounds docs/operations.md` -->\n"
+COMMAND: Final = "python -m quicksilver.bounds docs/operations.md"
 END: Final = "<!-- end of bounds -->\n"
 
 
-def tables() -> str:
+def tables(parts: Mapping[str, Sequence[Bound]] = PARTS) -> str:
     """Return the tables as Markdown."""
-    return "\n".join(_lines())
+    return "\n".join(_lines(parts))
 
 
-def _lines() -> Iterator[str]:
-    for part, bounds in PARTS.items():
+def _lines(parts: Mapping[str, Sequence[Bound]]) -> Iterator[str]:
+    for part, bounds in parts.items():
         yield f"| {part} | bound | beyond it | shown by |"
         yield "|---|---|---|---|"
         for bound in bounds:
@@ -411,18 +367,20 @@ def _lines() -> Iterator[str]:
         yield ""
 
 
-def with_tables(page: str) -> str:
+def with_tables(page: str, parts: Mapping[str, Sequence[Bound]] = PARTS, command: str = COMMAND) -> str:
     """Return a page with its tables as they are now. Raises ValueError when it has no place for them."""
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page has no lines {BEGIN.strip()} and {END.strip()}; add them")
-    return re.sub(f"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: f"{BEGIN}{tables()}{END}", page, flags=re.DOTALL)
+    begin = f"<!-- bounds: made by `{command}` -->\n"
+    if begin not in page or END not in page:
+        raise ValueError(f"the page has no lines {begin.strip()} and {END.strip()}; add them")
+    made = f"{begin}{tables(parts)}{END}"
+    return re.sub(f"{re.escape(begin)}.*?{re.escape(END)}", lambda _: made, page, flags=re.DOTALL)
 
 
-def main() -> None:
+def write_tables(parts: Mapping[str, Sequence[Bound]] = PARTS, command: str = COMMAND) -> None:
     """Write the tables of the page that the command line names anew."""
     page = Path(sys.argv[1])
-    page.write_text(with_tables(page.read_text()))
+    page.write_text(with_tables(page.read_text(), parts, command))
 
 
 if __name__ == "__main__":
-    main()
+    write_tables()

@@ -15,7 +15,7 @@ from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.masking import masked
-from quicksilver.common.process.version import DISTRIBUTION, LAB, version
+from quicksilver.common.process.version import DISTRIBUTION, missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +76,10 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
         "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay from a NodeManager to the resource tracker."),
         "app-server": Lazy(
-            "quicksilver.applications.server.cli",
+            "quicksilver_apps.server.cli",
             "app_server",
             "Applications by REST and web: users, quotas, history.",
-            "quicksilver.applications.server.server",
+            "quicksilver_apps.server.server",
         ),
         "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."),
         "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
@@ -141,7 +141,7 @@ def load() -> None:
 
 
 def is_installed(command: str) -> bool:
-    """Return whether this installation has the command: those of the lab are in another distribution."""
+    """Return whether this installation has the command: some are in another distribution."""
     try:
         return importlib.util.find_spec(COMMANDS[command].module) is not None
     except ModuleNotFoundError:
@@ -155,13 +155,6 @@ class OneLineError(click.ClickException):
         """Print to stderr, or to `file`."""
         for line in self.message.splitlines():
             click.echo(f"quicksilver: error: {masked(line)}", file=file, err=file is None)
-
-
-def _missing(command: str, module: str) -> str:
-    """Return the error of a command without a module: one of ours is in the other distribution."""
-    if module.split(".")[0] == "quicksilver_lab":
-        return f"`quicksilver {command}` is in {LAB}, which is not installed; run pip install {LAB}=={version()}"
-    return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
 
 
 class Program(Group):
@@ -182,7 +175,7 @@ class Program(Group):
             with loading():
                 command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         except ModuleNotFoundError as error:
-            raise OneLineError(_missing(cmd_name, error.name or "")) from error
+            raise OneLineError(missing(cmd_name, error.name or "")) from error
         assert isinstance(command, click.Command), f"{lazy.module}:{lazy.attribute} is no command"
         return command
 

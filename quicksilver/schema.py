@@ -7,6 +7,7 @@ Each policy's settings hang on its name; descriptions end in unit and source. Va
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import entry_points
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -17,7 +18,6 @@ from policies.config.registry import Registry, doc_of
 from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError
-from quicksilver.applications.server.config import AppServerSettings
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.process.audit_log import AuditSettings
 from quicksilver.common.process.tracing import TracingSettings
@@ -27,11 +27,13 @@ from sidecar.tracker.config import TrackerSettings
 
 Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+ENTRY_POINTS: Final = "quicksilver.settings"
+"""Sections of other distributions: an entry point with the section's name leads to its model."""
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "proxy": ProxySettings,
     "sidecar": SidecarSettings,
     "tracker": TrackerSettings,
-    "app_server": AppServerSettings,
+    **{entry.name: entry.load() for entry in sorted(entry_points(group=ENTRY_POINTS))},
     "security": SecuritySettings,
     "audit": AuditSettings,
     "tracing": TracingSettings,

@@ -24,7 +24,7 @@ from deploy.packages.wheels import (
     check_architecture,
     download,
     overlay,
-    own_wheel,
+    own_wheels,
     strip,
 )
 
@@ -107,9 +107,9 @@ def main(out: Path, architectures: tuple[str, ...], pythons: tuple[str, ...], wa
     try:
         epoch_s = epoch_of(ROOT)
         with tempfile.TemporaryDirectory() as folder:
-            own = own_wheel(ROOT, Path(folder))
+            own = own_wheels(ROOT, Path(folder))
             for architecture in architectures or ARCHITECTURES:
-                wheels = [own, *collect(architecture, pythons or PYTHONS, ROOT / "build" / "wheels")]
+                wheels = [*own, *collect(architecture, pythons or PYTHONS, ROOT / "build" / "wheels")]
                 for path in pack(wheels, architecture, out, epoch_s, wanted or FORMATS):
                     digest = hashlib.sha256(path.read_bytes()).hexdigest()
                     click.echo(f"{path}: {path.stat().st_size / 1e6:.1f} MB, sha256 {digest}")

@@ -39,12 +39,11 @@ def download(lock: Path, folder: Path, architecture: str, python: str) -> list[P
     return sorted(folder.glob("*.whl"))
 
 
-def own_wheel(root: Path, folder: Path) -> Path:
-    """Build the wheel of yarn-quicksilver from a checkout."""
+def own_wheels(root: Path, folder: Path) -> list[Path]:
+    """Build the wheels of yarn-quicksilver and yarn-quicksilver-apps from a checkout."""
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "wheel", "--no-deps"]
-    run([*command, "--no-index", "--no-build-isolation", "--wheel-dir", str(folder), str(root)])
-    (wheel,) = folder.glob("yarn_quicksilver-*.whl")
-    return wheel
+    run([*command, "--no-index", "--no-build-isolation", "--wheel-dir", str(folder), str(root), str(root / "apps")])
+    return sorted(folder.glob("yarn_quicksilver*.whl"))
 
 
 def overlay(wheels: Iterable[Path], library: Path) -> None:

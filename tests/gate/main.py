@@ -87,5 +87,5 @@ def print_tables(junits: Sequence[Path], root: Path) -> None:
 
 def alone_modules(root: Path) -> list[str]:
     """Return the modules with tests that run alone; to read all others takes long."""
-    paths = (path for folder in ("tests", "lab/tests") for path in (root / folder).rglob("test_*.py"))
+    paths = (path for folder in ("tests", "apps/tests", "lab/tests") for path in (root / folder).rglob("test_*.py"))
     return sorted(str(path.relative_to(root)) for path in paths if "mark.alone" in path.read_text())

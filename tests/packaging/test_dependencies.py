@@ -19,6 +19,7 @@ from tests.paths import ROOT
 
 FOLDERS: Final = {
     "yarn-quicksilver": ("hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver"),
+    "yarn-quicksilver-apps": ("apps/quicksilver_apps",),
     "yarn-quicksilver-lab": ("lab/quicksilver_lab",),
 }
 OURS: Final = frozenset(Path(folder).name for folders in FOLDERS.values() for folder in folders)
@@ -32,11 +33,13 @@ def project(folder: Path) -> dict[str, Any]:
 
 
 MAIN: Final = project(ROOT)
+APPS: Final = project(ROOT / "apps")
 LAB: Final = project(ROOT / "lab")
 
 
 def declared(found: dict[str, Any]) -> set[str]:
-    lines = [*found["dependencies"], *(line for extra in found["optional-dependencies"].values() for line in extra)]
+    extras = found.get("optional-dependencies", {}).values()
+    lines = [*found["dependencies"], *(line for extra in extras for line in extra)]
     return {canonicalize_name(Requirement(line).name) for line in lines}
 
 
@@ -54,7 +57,7 @@ def imported(path: Path) -> Iterator[str]:
             yield node.module.split(".")[0]
 
 
-@pytest.mark.parametrize("distribution", [MAIN, LAB], ids=lambda distribution: distribution["name"])
+@pytest.mark.parametrize("distribution", [MAIN, APPS, LAB], ids=lambda distribution: distribution["name"])
 def test_what_is_imported_is_declared(distribution: dict[str, Any]) -> None:
     names, installed = declared(distribution), packages_distributions()
     missing: dict[str, Path] = {}
@@ -66,13 +69,16 @@ def test_what_is_imported_is_declared(distribution: dict[str, Any]) -> None:
     assert missing == {}
 
 
-def test_both_distributions_have_one_version() -> None:
-    assert LAB["version"] == MAIN["version"]
-    assert f"{MAIN['name']}=={MAIN['version']}" in LAB["dependencies"]
+def test_all_distributions_have_one_version() -> None:
+    assert APPS["version"] == LAB["version"] == MAIN["version"]
+    assert f"{MAIN['name']}=={MAIN['version']}" in APPS["dependencies"]
+    assert {f"{one['name']}=={MAIN['version']}" for one in (MAIN, APPS)} <= set(LAB["dependencies"])
 
 
-def test_the_main_distribution_imports_nothing_of_the_lab() -> None:
-    assert not [path for path in modules(MAIN["name"]) if "quicksilver_lab" in imported(path)]
+def test_the_main_distribution_imports_nothing_of_the_others() -> None:
+    others = {"quicksilver_apps", "quicksilver_lab"}
+    assert not [path for path in modules(MAIN["name"]) if others & set(imported(path))]
+    assert not [path for path in modules(APPS["name"]) if "quicksilver_lab" in imported(path)]
 
 
 def locked(name: str) -> dict[str, set[str]]:
@@ -87,16 +93,17 @@ def test_the_runtime_lock_is_a_part_of_the_development_lock() -> None:
     assert {name: development.get(name) for name in runtime} == runtime
 
 
-def test_the_runtime_lock_has_every_dependency_of_the_main_distribution() -> None:
+def test_the_runtime_lock_has_every_dependency_of_what_runs_on_hosts() -> None:
     pinned = {canonicalize_name(Requirement(line).name) for line in locked("requirements.lock")}
-    wanted = {canonicalize_name(Requirement(line).name) for line in MAIN["dependencies"]}
+    lines = {line for found in (MAIN, APPS) for line in found["dependencies"]} - {f"{MAIN['name']}=={MAIN['version']}"}
+    wanted = {canonicalize_name(Requirement(line).name) for line in lines}
     assert wanted <= pinned
     assert not {"matplotlib", "pyarrow", "pytest", "hatchling"} & pinned
 
 
 def test_no_text_installs_the_package_of_a_stranger() -> None:
     pattern = re.compile(r"pip install ['\"]?quicksilver|(?<![\w-])quicksilver\[\w")
-    folders = (*FOLDERS[MAIN["name"]], "docs", "hadoop-conf", "scripts", "lab")
+    folders = (*FOLDERS[MAIN["name"]], "docs", "hadoop-conf", "scripts", "apps", "lab")
     files = [
         path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in {".py", ".md", ".toml", ""}
     ]

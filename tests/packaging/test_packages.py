@@ -19,7 +19,7 @@ import pytest
 
 from deploy.packages import layout
 from deploy.packages.build import collect, epoch_of, pack, version_of
-from deploy.packages.wheels import PYTHONS, BuildError, check_architecture, overlay, own_wheel
+from deploy.packages.wheels import PYTHONS, BuildError, check_architecture, overlay, own_wheels
 from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
 from tests.quicksilver.simulator.queues import write_trace
@@ -40,7 +40,7 @@ UNITS: Final = ("app-server", "proxy", "sidecar", "tracker")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The packages, by the end of their names."""
     folder = tmp_path_factory.mktemp("packages")
-    wheels = [own_wheel(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
+    wheels = [*own_wheels(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
     return {path.suffix: path for path in pack(wheels, MACHINE, folder / "dist", epoch_of(ROOT))}
 
 
@@ -286,8 +286,8 @@ def test_definitions_have_no_name_without_a_value(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_two_builds_of_all_pythons_are_the_same(tmp_path: Path) -> None:
     began_s = time.monotonic()
-    own = own_wheel(ROOT, tmp_path)
-    wheels = [own, *collect(MACHINE, PYTHONS, ROOT / "build" / "wheels")]
+    own = own_wheels(ROOT, tmp_path)
+    wheels = [*own, *collect(MACHINE, PYTHONS, ROOT / "build" / "wheels")]
     first, second = (
         [path.read_bytes() for path in pack(wheels, MACHINE, tmp_path / name, epoch_of(ROOT))] for name in ("a", "b")
     )

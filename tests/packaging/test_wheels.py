@@ -47,9 +47,9 @@ def pip(*arguments: str | Path) -> None:
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Both wheels by the name of their distribution."""
+    """The wheels by the name of their distribution."""
     folder = tmp_path_factory.mktemp("dist")
-    pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder, ".", "./lab")
+    pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", folder, ".", "./apps", "./lab")
     return {path.name.split("-")[0]: path for path in folder.iterdir()}
 
 
@@ -96,7 +96,7 @@ class Installation:
 
 @pytest.fixture(scope="module")
 def node(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """The main wheel and what requirements.lock lists, nothing else."""
+    """The wheel of yarn-quicksilver and what requirements.lock lists, nothing else."""
     made = Installation(tmp_path_factory.mktemp("node"))
     for requirement in locked_for_here():
         made.link(requirement)
@@ -106,7 +106,7 @@ def node(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> I
 
 def modules(wheel: Path) -> list[str]:
     names = [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")]
-    stores = ("rm_proxy/store", "quicksilver/applications/server/store")
+    stores = ("rm_proxy/store", "quicksilver_apps/server/store")
     alembic = tuple(f"{store}/migrations/{part}" for store in stores for part in ("env.py", "versions/0"))
     return [
         name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
@@ -115,21 +115,26 @@ def modules(wheel: Path) -> list[str]:
     ]
 
 
-def test_no_file_is_in_both(wheels: dict[str, Path]) -> None:
-    main, lab = (set(zipfile.ZipFile(wheels[name]).namelist()) for name in ("yarn_quicksilver", "yarn_quicksilver_lab"))
-    assert not main & lab
-    tops = {name.split("/")[0] for name in main | lab if ".dist-info/" not in name}
-    assert tops == {"hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver", "quicksilver_lab"}
-    assert {name.split("/")[0] for name in lab if ".dist-info/" not in name} == {"quicksilver_lab"}
-    checkout = {
-        str(path.relative_to(folder.parent))
-        for folder in (ROOT / ("lab" if top == "quicksilver_lab" else "") / top for top in tops)
-        for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+TREES: Final = {
+    "yarn_quicksilver": {name: name for name in ("hadoop_rpc", "rm_proxy", "policies", "sidecar", "quicksilver")},
+    "yarn_quicksilver_apps": {"quicksilver_apps": "apps/quicksilver_apps"},
+    "yarn_quicksilver_lab": {"quicksilver_lab": "lab/quicksilver_lab"},
+}
+"""Package and folder of the checkout, by distribution."""
+
+
+def test_each_wheel_has_its_own_packages_whole(wheels: dict[str, Path]) -> None:
+    assert wheels.keys() == TREES.keys()
     beside = ("quicksilver/hadoop-conf/", "quicksilver/docs/")  # they are elsewhere in the checkout
-    packed = {name for name in main | lab if name.split("/")[0] in tops and not name.startswith(beside)}
-    assert checkout == packed
+    for name, packages in TREES.items():
+        names = zipfile.ZipFile(wheels[name]).namelist()
+        packed = {file for file in names if ".dist-info/" not in file and not file.startswith(beside)}
+        assert packed == {
+            f"{package}/{path.relative_to(ROOT / folder)}"
+            for package, folder in packages.items()
+            for path in (ROOT / folder).rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
 
 
 def test_each_module_of_the_main_wheel_can_be_imported(node: Installation, wheels: dict[str, Path]) -> None:
@@ -170,22 +175,43 @@ def test_simulate_runs_a_trace(node: Installation) -> None:
     assert json.loads(done.stdout)["variants"]
 
 
-@pytest.mark.parametrize("command", ["bench", "cluster", "demo"])
-def test_commands_of_the_lab_name_it_in_one_line(node: Installation, command: str) -> None:
-    done = node.quicksilver(command, "--help")
+@pytest.mark.parametrize(
+    ("command", "brings"),
+    [
+        *((name, "yarn-quicksilver-lab") for name in ("bench", "cluster", "demo")),
+        *((name, "yarn-quicksilver-apps") for name in ("app-server", "app run", "app check")),
+    ],
+)
+def test_commands_of_other_distributions_name_them_in_one_line(node: Installation, command: str, brings: str) -> None:
+    done = node.quicksilver(*command.split(), "--help")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        f"quicksilver: error: `quicksilver {command}` is in yarn-quicksilver-lab, which is not installed; "
-        "run pip install yarn-quicksilver-lab==0.1.0\n"
+        f"quicksilver: error: `quicksilver {command}` is in {brings}, which is not installed; "
+        f"run pip install {brings}==0.1.0\n"
     )
 
 
-def test_with_the_lab_its_commands_are_there(wheels: dict[str, Path], tmp_path: Path) -> None:
-    both = Installation(tmp_path)
+def test_settings_and_pages_do_without_the_other_distributions(node: Installation) -> None:
+    schema = json.loads(node.quicksilver("policy", "schema").stdout)
+    assert "proxy" in schema["properties"] and "app_server" not in schema["properties"]
+    assert "app-server" not in node.quicksilver("man").stdout
+    assert "submit" not in node.quicksilver("app", "--help").stdout
+
+
+def test_with_the_others_their_commands_are_there(wheels: dict[str, Path], tmp_path: Path) -> None:
+    whole = Installation(tmp_path)
     for requirement in locked_for_here():
-        both.link(requirement)
-    both.install(wheels["yarn_quicksilver_lab"])
-    both.install(wheels["yarn_quicksilver"])
+        whole.link(requirement)
+    for wheel in wheels.values():
+        whole.install(wheel)
     for command in (("bench", "list"), ("cluster", "--help"), ("demo", "--help"), ("simulate", "--help")):
-        done = both.quicksilver(*command)
+        done = whole.quicksilver(*command)
         assert done.returncode == 0 and done.stdout, done.stderr
+    assert "app_server" in json.loads(whole.quicksilver("policy", "schema").stdout)["properties"]
+    for command in (("app", "schema"), ("app-server", "--help")):
+        done = whole.quicksilver(*command)
+        assert done.returncode == 0 and done.stdout, done.stderr
+    imported = whole.run(
+        whole.python, "-P", "-c", IMPORT_ALL, stdin=json.dumps(modules(wheels["yarn_quicksilver_apps"]))
+    )
+    assert json.loads(imported.stdout) == [{}, []], imported.stderr

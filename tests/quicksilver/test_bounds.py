@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver import bounds
+from quicksilver_apps import bounds as app_bounds
 from tests.paths import DOCS, ROOT
 
 PRODUCT = ("hadoop_rpc", "rm_proxy", "sidecar", "quicksilver/common")
@@ -54,8 +55,15 @@ def test_every_constant_by_which_something_is_forgotten_has_a_row() -> None:
     assert not missing, "give each a row in quicksilver/bounds.py"
 
 
+def test_the_page_of_the_app_server_shows_its_bounds_as_they_are() -> None:
+    page = (DOCS / "app-server.md").read_text()
+    assert page == bounds.with_tables(page, app_bounds.PARTS, app_bounds.COMMAND), (
+        f"not up to date; {app_bounds.COMMAND}"
+    )
+
+
 def test_rows_are_whole_and_settings_exist() -> None:
-    rows = [row for part in bounds.PARTS.values() for row in part]
+    rows = [row for part in (bounds.PARTS | app_bounds.PARTS).values() for row in part]
     assert len(rows) > 50 and all(row.subject and row.limit and row.beyond for row in rows)
     assert bounds.setting("proxy.max_frame_mb") == "`max_frame_mb` (128)"
     with pytest.raises(KeyError):

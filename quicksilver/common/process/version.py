@@ -5,8 +5,21 @@ from __future__ import annotations
 from typing import Final
 
 DISTRIBUTION: Final = "yarn-quicksilver"
+APPS: Final = "yarn-quicksilver-apps"
+"""Described applications: their commands, their application master and the app server."""
 LAB: Final = "yarn-quicksilver-lab"
 """Local clusters, demo, workloads and measurements, which a node does not need."""
+_OTHERS: Final = {"quicksilver_apps": APPS, "quicksilver_lab": LAB}
+"""Distributions of this repository beside this one, by their packages."""
+
+
+def missing(command: str, module: str) -> str:
+    """Return the error of a command without a module: one of ours is in another distribution."""
+    distribution = _OTHERS.get(module.split(".")[0])
+    if distribution is None:
+        return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
+    remedy = f"run pip install {distribution}=={version()}"
+    return f"`quicksilver {command}` is in {distribution}, which is not installed; {remedy}"
 
 
 def version() -> str:

@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 import psutil
 import requests
 
-from quicksilver.applications.client.login import Login
-from quicksilver.applications.client.master_api import MasterApi
-from quicksilver.applications.client.master_places import MasterPlaces
-from quicksilver.applications.client.records import Records
-from quicksilver.applications.client.rm import id_of
-from quicksilver.applications.client.session import Session
-from quicksilver.applications.client.site import Site
-from quicksilver.applications.client.submission import Described, Submitter
-from quicksilver.applications.description.model import Application
 from quicksilver.common.errors import QuicksilverError
+from quicksilver_apps.client.login import Login
+from quicksilver_apps.client.master_api import MasterApi
+from quicksilver_apps.client.master_places import MasterPlaces
+from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.rm import id_of
+from quicksilver_apps.client.session import Session
+from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.submission import Described, Submitter
+from quicksilver_apps.description.model import Application
 from quicksilver_lab.cluster.cluster import Cluster
 
 T = TypeVar("T")

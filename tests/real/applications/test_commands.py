@@ -11,8 +11,8 @@ import pytest
 import requests
 from click.testing import CliRunner, Result
 
-from quicksilver.applications.client.records import HOME, Records
 from quicksilver.cli import cli
+from quicksilver_apps.client.records import HOME, Records
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
 from quicksilver_lab.cluster.spec import ClusterSpec

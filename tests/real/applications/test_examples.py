@@ -14,8 +14,8 @@ import pytest
 import requests
 from click.testing import CliRunner, Result
 
-from quicksilver.applications.client.records import HOME
 from quicksilver.cli import cli
+from quicksilver_apps.client.records import HOME
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.errors import WorkloadError
 from quicksilver_lab.workloads.spark import Installation, find_spark

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.applications.description.model import as_json
-from quicksilver.applications.description.reader import read
+from quicksilver_apps.description.model import as_json
+from quicksilver_apps.description.reader import read
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.ports import free_base_port

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from quicksilver.applications.client.records import HOME
 from quicksilver.cli import cli
+from quicksilver_apps.client.records import HOME
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.kerberos import REALM
 from quicksilver_lab.cluster.ports import free_base_port

@@ -41,11 +41,11 @@ POLICIES: Final = {
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive for air-gapped hosts, as `make packages` builds it, of the packages of this environment."""
     build = pytest.importorskip("deploy.packages.build", reason="needs the builder of packages")
-    from deploy.packages.wheels import own_wheel
+    from deploy.packages.wheels import own_wheels
     from tests.packaging.environment_wheels import environment_wheels
 
     folder = tmp_path_factory.mktemp("dist")
-    wheels = [own_wheel(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
+    wheels = [*own_wheels(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
     (made,) = build.pack(wheels, platform.machine(), folder, build.epoch_of(ROOT), ["archive"])
     return Path(made)
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from deploy.packages.build import epoch_of, pack
-from deploy.packages.wheels import own_wheel
+from deploy.packages.wheels import own_wheels
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
 from quicksilver_lab.cluster.spec import ClusterSpec
@@ -48,7 +48,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The packages by the end of their names."""
     folder = tmp_path_factory.mktemp("dist")
     machine = platform.machine()
-    wheels = [own_wheel(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
+    wheels = [*own_wheels(ROOT, folder / "own"), *environment_wheels(folder / "wheels")]
     return {path.suffix: path for path in pack(wheels, machine, folder, epoch_of(ROOT))}
 
 

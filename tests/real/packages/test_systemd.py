@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from deploy.packages.build import epoch_of, pack
-from deploy.packages.wheels import own_wheel
+from deploy.packages.wheels import own_wheels
 from quicksilver_lab.cluster.ports import free_base_port
 from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
@@ -124,7 +124,7 @@ def health(port: int) -> dict[str, Any]:
 
 
 def test_units_run_are_upgraded_and_go_with_the_package(booted: Booted, tmp_path: Path) -> None:
-    wheels = [own_wheel(ROOT, tmp_path / "own"), *environment_wheels(tmp_path / "wheels")]
+    wheels = [*own_wheels(ROOT, tmp_path / "own"), *environment_wheels(tmp_path / "wheels")]
     (package,) = pack(wheels, platform.machine(), tmp_path / "dist", epoch_of(ROOT), ["deb"])
     done = booted.run("dpkg", "--install", booted.root.put(package))
     assert done.returncode == 0, done.stderr

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import requests
 
+from apps.tests.server.small_server import Client, eventually
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
 from tests.paths import ROOT
-from tests.quicksilver.applications.server.small_server import Client, eventually
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page
 
 pytestmark = pytest.mark.hadoop

@@ -34,14 +34,14 @@ import click
 
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos.yarn_pb2 import APP_SUCCEEDED
-from quicksilver.applications.client.login import Login
-from quicksilver.applications.client.records import Records
-from quicksilver.applications.client.rm import END_STATES, Rm, id_of
-from quicksilver.applications.client.session import Session
-from quicksilver.applications.client.site import Site
-from quicksilver.applications.client.submission import Described, Options, Submitter
-from quicksilver.applications.description.model import Application
 from quicksilver.common.errors import QuicksilverError
+from quicksilver_apps.client.login import Login
+from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.rm import END_STATES, Rm, id_of
+from quicksilver_apps.client.session import Session
+from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.submission import Described, Options, Submitter
+from quicksilver_apps.description.model import Application
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import TUNED

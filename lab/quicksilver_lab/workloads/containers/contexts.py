@@ -44,7 +44,9 @@ def fill_quicksilver(target: Path, python: str, progress: Progress) -> None:
     _pip([*into, "--require-hashes", *options, "-r", str(CHECKOUT / "requirements.lock")])
     shutil.rmtree(library / "bin", ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix="quicksilver-wheel-") as folder:
-        _pip(["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, str(CHECKOUT)])
+        _pip(
+            ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, str(CHECKOUT), str(CHECKOUT / "apps")]
+        )
         _pip([*into, "--no-deps", *(str(wheel) for wheel in Path(folder).glob("*.whl"))])
     shutil.rmtree(library / "bin")
     launcher.parent.mkdir()

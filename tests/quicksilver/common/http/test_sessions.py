@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import pytest
 import requests
 
+from apps.tests.client.sites import Answer, server
 from quicksilver.common.http import rest_client
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import RefusedError
-from tests.quicksilver.applications.client.sites import Answer, server
 
 
 def test_a_redirect_is_followed_only_where_it_may_be() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.applications.server import server as app_server
 from quicksilver.common.process import watchdog
+from quicksilver_apps.server import server as app_server
 from sidecar.tracker.supervisor import Keeper
 from tests.paths import ROOT
 from tests.small_disk import no_descriptors

@@ -19,7 +19,7 @@ from quicksilver_lab.bench.emulator.model import JobSpec
 from rm_proxy.domain.ids import container_id_text, copied
 
 CORE_PRIORITY: Final = 10
-"""Of the first service of a described application (`quicksilver.applications.description.model`)."""
+"""Of the first service of a described application (`quicksilver_apps.description.model`)."""
 ELASTIC_PRIORITY: Final = 11
 COORDINATORS: Final = 2
 """Core components that do no work, as Spark's client and master (§2.2)."""
