@@ -1,7 +1,7 @@
 """Run the program as `python -m quicksilver`."""
 
 from quicksilver.cli import load, main
-from quicksilver.standby_process import stand_by
+from quicksilver.process.standby_process import stand_by
 
 if __name__ == "__main__":
     stand_by(load)

@@ -30,7 +30,7 @@ from quicksilver.common.process.limits import MAX_PEERS
 from quicksilver.common.process.listening import BACKLOG
 from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.common.web.access import MAX_FORM
-from quicksilver.schema import SECTIONS
+from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
 from rm_proxy.attempt.ask_table import MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES

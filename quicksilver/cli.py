@@ -49,7 +49,7 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         "estimate": Lazy("rm_proxy.cli.estimates", "estimate", "How good the expected durations were."),
     },
     "Choose policies": {
-        "policy": Lazy("quicksilver.policy_cli", "policy", "Check, try, write and reload the policies."),
+        "policy": Lazy("quicksilver.policy.cli", "policy", "Check, try, write and reload the policies."),
         "simulate": Lazy(
             "quicksilver.simulator.cli", "simulate", "Run a trace's jobs in virtual time, under several systems."
         ),
@@ -57,13 +57,13 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         "trace": Lazy("quicksilver.simulator.traces.cli", "trace", "Traces of jobs for the simulator."),
     },
     "Set up": {
-        "init": Lazy("quicksilver.init_cli", "init", "Write a first quicksilver.yaml for this host."),
+        "init": Lazy("quicksilver.setup.init_cli", "init", "Write a first quicksilver.yaml for this host."),
         "doctor": Lazy("quicksilver.doctor.cli", "doctor", "What in this cluster would break quicksilver; the remedy."),
         "install": Lazy(
             "quicksilver.doctor.install_cli", "install_command", "Put quicksilver's properties into site files."
         ),
         "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
-        "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
+        "certs": Lazy("quicksilver.setup.certs_cli", "certs", "Certificates and tokens for REST."),
         "store": Lazy("rm_proxy.cli.store", "store", "The store's tables: their version, steps up and down."),
     },
     "Daemons": {
@@ -81,8 +81,10 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
             "Applications by REST and web: users, quotas, history.",
             "quicksilver_apps.server.server",
         ),
-        "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."),
-        "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
+        "supervise": Lazy(
+            "quicksilver.process.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."
+        ),
+        "daemonlog": Lazy("quicksilver.process.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
     },
     "Lab": {
         "demo": Lazy("quicksilver_lab.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),

@@ -87,7 +87,7 @@ def test_all_policies_are_found_and_compiled_modules_load(moved: Path) -> None:
     code = "import uvloop, httptools, psycopg, cryptography.hazmat.bindings._rust, sqlalchemy.engine._row_cy, sys"
     check = moved / "lib" / "checked_here.py"
     check.write_text(f"{code}\nprint(uvloop.__file__, sys.flags.isolated)")
-    launcher = moved / "lib" / "quicksilver" / "launcher.py"
+    launcher = moved / "lib" / "quicksilver" / "process" / "launcher.py"
     done = run(sys.executable, "-I", "-S", launcher, "-m", "checked_here")
     check.unlink()
     assert done.stdout.startswith(str(moved)) and done.stdout.endswith("1\n"), done.stderr

@@ -6,7 +6,7 @@ import pytest
 
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.settings.settings_file import check_settings
-from quicksilver.schema import SECTIONS
+from quicksilver.policy.schema import SECTIONS
 from quicksilver_lab.cluster import ClusterSpec, SiteFileError, confdirs
 from quicksilver_lab.cluster.confdirs import ConfDirs, hosts_text, read_overlay
 from quicksilver_lab.cluster.jars import Jars

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_LAUNCHER: Final = Path(__file__).resolve().parents[2] / "launcher.py"
+_LAUNCHER: Final = Path(__file__).resolve().parents[2] / "process" / "launcher.py"
 
 
 def module_command(module: str, *arguments: str) -> list[str]:

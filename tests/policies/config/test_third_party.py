@@ -33,7 +33,7 @@ from policies.model import (
 from policies.probes import NewTasks, ProbedNode
 from policies.waiting import WaitingApp
 from quicksilver.common.settings.settings_file import SettingsFileError, load_settings
-from quicksilver.policy_cli import policy
+from quicksilver.policy.cli import policy
 from tests.paths import ROOT
 
 FILE = """\

@@ -29,7 +29,10 @@ def imported(modules: str) -> set[str]:
             "rm_proxy.cli.bypass, rm_proxy.service.process",
             {"alembic", "docker", "requests", "rich", "sqlalchemy.dialects.postgresql"},
         ),
-        ("quicksilver.cli, quicksilver.supervisor", {"fastapi", "importlib.metadata", "pydantic", "requests", "rich"}),
+        (
+            "quicksilver.cli, quicksilver.process.supervisor",
+            {"fastapi", "importlib.metadata", "pydantic", "requests", "rich"},
+        ),
     ],
 )
 def test_a_daemon_does_not_import_what_it_does_not_use(modules: str, not_needed: set[str]) -> None:

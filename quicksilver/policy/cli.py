@@ -19,11 +19,11 @@ from policies.config.validation import setting_rows
 from policies.errors import PolicyError, close_to
 from quicksilver.common.command_line.groups import Group
 from quicksilver.common.settings.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
-from quicksilver.policy_goals import new_settings
-from quicksilver.policy_live import compare, history, reload_settings
-from quicksilver.schema import SECTIONS, schema
-from quicksilver.settings_docs import settings_markdown
-from quicksilver.what_if_cli import what_if
+from quicksilver.policy.goals import new_settings
+from quicksilver.policy.live import compare, history, reload_settings
+from quicksilver.policy.schema import SECTIONS, schema
+from quicksilver.policy.settings_docs import settings_markdown
+from quicksilver.policy.what_if_cli import what_if
 
 _SLOTS = ", ".join(SLOTS)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

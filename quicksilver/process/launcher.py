@@ -1,4 +1,4 @@
-"""The program as a package or an archive starts it: `python -I -S .../lib/quicksilver/launcher.py ARGUMENTS`.
+"""How a package or an archive starts the program: `python -I -S .../lib/quicksilver/process/launcher.py ARGUMENTS`.
 
 Python sees the folder `lib` with all locked packages and the folder `plugins` with policies of third parties, and
 neither PYTHONPATH nor packages of the host. `-m MODULE` runs another module in the same way.
@@ -42,14 +42,14 @@ def run(arguments: Sequence[str]) -> None:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
     from quicksilver.cli import load, main
-    from quicksilver.standby_process import stand_by
+    from quicksilver.process.standby_process import stand_by
 
     stand_by(load)
     main()
 
 
 if __name__ == "__main__":
-    sys.path += folders(Path(__file__).resolve().parents[1], os.environ.get(PLUGINS))
+    sys.path += folders(Path(__file__).resolve().parents[2], os.environ.get(PLUGINS))
     try:
         run(sys.argv[1:])
     except ModuleNotFoundError as missing:

@@ -11,12 +11,12 @@ import pytest
 import requests
 
 from quicksilver_lab.bench.rest_servers import KINDS, RestServer
-from tests.quicksilver.test_supervisor import SUPERVISE
+from tests.quicksilver.process.test_supervisor import SUPERVISE
 
 HANG_S, PATIENCE_S = 3.0, 120.0
 IMPATIENT = f"""
 import sys
-import quicksilver.supervisor as s
+import quicksilver.process.supervisor as s
 s.HANG_S, s.ABORT_S, s.LOOK_S = {HANG_S}, 1.0, 0.2
 look = s.Supervisor._end_hung
 def looks(self):

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from policies.base import SLOTS
 from policies.config.presets import PRESETS
-from quicksilver.policy_cli import policy
+from quicksilver.policy.cli import policy
 
 
 def run(*arguments: str) -> tuple[int, str, str]:

@@ -13,7 +13,7 @@ from policies.config.binding import CHOICES
 from policies.config.registry import Registry, doc_of
 from policies.config.schema import Estimate, Hint, Match, ModeRule, PoliciesSection, Rollout, Window
 from policies.config.validation import setting_rows
-from quicksilver.schema import SECTIONS
+from quicksilver.policy.schema import SECTIONS
 from sidecar.tracker.config import RmEnds
 
 _HEAD: Final = """# Settings

@@ -25,10 +25,10 @@ from typing import Final
 
 import click
 
-from quicksilver import standby_process
 from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.interpreter import module_command
 from quicksilver.common.process.watchdog import SILENT_S
+from quicksilver.process import standby_process
 
 MAX_STORED: Final = 8192
 """Limit of stored sockets; further ones are closed on arrival."""
@@ -70,7 +70,7 @@ class _Child:
 
 @dataclass(slots=True)
 class _Standby:
-    """A process that has loaded the program and waits to become the command (`quicksilver.standby_process`)."""
+    """A process that has loaded the program and waits to become the command (`quicksilver.process.standby_process`)."""
 
     pid: int
     control: socket.socket

@@ -19,7 +19,7 @@ from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.calendar import Calendar
 from quicksilver.common.settings.settings_file import load_settings
-from quicksilver.what_if import Answer, Question, answer, moment
+from quicksilver.policy.what_if import Answer, Question, answer, moment
 from rm_proxy.cli.requests import connected, get
 from rm_proxy.cli.times import unix_s
 

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 
 import psutil
 
-from tests.quicksilver.test_supervisor import SERVER, WAIT_S, ask, free_port
+from tests.quicksilver.process.test_supervisor import SERVER, WAIT_S, ask, free_port
 
 STANDBY = (
-    "import sys; from quicksilver.supervisor import Supervisor; "
+    "import sys; from quicksilver.process.supervisor import Supervisor; "
     "sys.exit(Supervisor(sys.argv[1:], use_standby=True).run())"
 )
-STANDING_BY = f"from quicksilver.standby_process import stand_by\nstand_by(lambda: None)\n{SERVER}"
+STANDING_BY = f"from quicksilver.process.standby_process import stand_by\nstand_by(lambda: None)\n{SERVER}"
 
 
 @contextmanager

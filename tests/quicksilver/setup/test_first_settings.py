@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from policies.config.presets import NAMES, PRESETS
 from quicksilver.cli import cli
 from quicksilver.common.settings.settings_file import check_settings
-from quicksilver.policy_goals import GOALS, settings_for
-from quicksilver.schema import SECTIONS
+from quicksilver.policy.goals import GOALS, settings_for
+from quicksilver.policy.schema import SECTIONS
 
 NAME = "<property><name>{}</name><value>{}</value></property>"
 

@@ -26,7 +26,7 @@ from quicksilver.doctor.install import bare_conf
 from quicksilver.doctor.model import NM, RM, Site
 from quicksilver.doctor.node_size import node_name, own_vcores
 from quicksilver.doctor.queue_names import FileQueues
-from quicksilver.policy_goals import settings_for, write_new
+from quicksilver.policy.goals import settings_for, write_new
 
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _MOVED_PORT: Final = 18030

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quicksilver.supervisor import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
+from quicksilver.process.supervisor import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
 
 SERVER = """
 import os, signal, socket, sys
@@ -36,7 +36,9 @@ while True:
     if word == b"die":
         os._exit(3)
 """
-SUPERVISE = "import sys; from quicksilver.supervisor import Supervisor; sys.exit(Supervisor(sys.argv[1:]).run())"
+SUPERVISE = (
+    "import sys; from quicksilver.process.supervisor import Supervisor; sys.exit(Supervisor(sys.argv[1:]).run())"
+)
 WAIT_S = 60.0
 
 
@@ -207,7 +209,7 @@ def policy_without_end():
         pass
 policy_without_end() if sys.argv[1] == "loops" else sys.stdin.read()
 """
-IMPATIENT = f"import quicksilver.supervisor as s; s.HANG_S, s.ABORT_S, s.LOOK_S = 2.0, 1.0, 0.2; {SUPERVISE}"
+IMPATIENT = f"import quicksilver.process.supervisor as s; s.HANG_S, s.ABORT_S, s.LOOK_S = 2.0, 1.0, 0.2; {SUPERVISE}"
 
 
 @pytest.mark.parametrize("how", ["loops", "is stopped"])

@@ -11,8 +11,8 @@ from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
 from quicksilver.common.settings.settings_file import SettingsFileError, parse_settings, read_settings
-from quicksilver.schema import SECTIONS, schema
-from quicksilver.settings_docs import settings_markdown
+from quicksilver.policy.schema import SECTIONS, schema
+from quicksilver.policy.settings_docs import settings_markdown
 from tests.paths import DOCS
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in requirements.lock: `make setup` installs it")

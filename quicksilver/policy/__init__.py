@@ -1,0 +1,1 @@
+"""Commands about policies and settings: check, show, try, reload; the schema and the page of settings."""

@@ -1,0 +1,1 @@
+"""How the program starts, stands by, is watched, and logs."""

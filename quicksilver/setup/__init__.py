@@ -1,0 +1,1 @@
+"""First settings of a host: quicksilver.yaml, certificates and tokens."""
