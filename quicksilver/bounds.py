@@ -32,17 +32,17 @@ from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.common.web.access import MAX_FORM
 from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
-from rm_proxy.attempt.ask_table import MAX_PARKED
+from rm_proxy.attempt.asks.ask_table import MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES
 from rm_proxy.attempt.promotion_requests import MAX_LATELY, MAX_OUTSTANDING
-from rm_proxy.attempt.router import MAX_CREDITS, MAX_ROUTED
+from rm_proxy.attempt.routing.router import MAX_CREDITS, MAX_ROUTED
+from rm_proxy.attempt.routing.steering import MAX_PLACED
 from rm_proxy.attempt.snapshot import MAX_ENDED
-from rm_proxy.attempt.steering import MAX_PLACED
 from rm_proxy.coordinator import error_budget, yarn_inventory
-from rm_proxy.coordinator.node_queues import MAX_STAGES
-from rm_proxy.coordinator.nodes import MAX_OWN
-from rm_proxy.coordinator.sidecar_reports import MAX_UNLISTED
-from rm_proxy.coordinator.usage_history import MAX_NODES
+from rm_proxy.coordinator.nodes.node_queues import MAX_STAGES
+from rm_proxy.coordinator.nodes.nodes import MAX_OWN
+from rm_proxy.coordinator.nodes.usage_history import MAX_NODES
+from rm_proxy.coordinator.reports.sidecar_reports import MAX_UNLISTED
 from rm_proxy.dispatch.central_queue import MAX_PLACED as MAX_GROUPS
 from rm_proxy.dispatch.free_places import MAX_SIZES
 from rm_proxy.domain.ids import MAX_REMEMBERED as MAX_IDS
@@ -58,14 +58,14 @@ from rm_proxy.probes.unprobed import MAX_ATTEMPTS
 from rm_proxy.queue_metrics import MAX_ENDS
 from rm_proxy.relay.relay import MAX_OUTSTANDING as MAX_CALLS_OF_MASTER
 from rm_proxy.service import reload
-from rm_proxy.service.connection_limits import SMALL_BYTES
-from rm_proxy.service.decision_sampling import MAX_KINDS
+from rm_proxy.service.connections.connection_limits import SMALL_BYTES
+from rm_proxy.service.sampling.decision_sampling import MAX_KINDS
 from rm_proxy.store.applications import MAX_REMEMBERED as MAX_STORED_APPS
 from rm_proxy.store.writer import MAX_TEXT
 from rm_proxy.yarn import client
 from sidecar.connections.connection import MAX_KEPT_BYTES
 from sidecar.gate.gate import MAX_IN_FLIGHT
-from sidecar.node.launches import MAX_FORGERS
+from sidecar.node.starts.launches import MAX_FORGERS
 from sidecar.service import reporter, server
 from sidecar.shadow.node_shadow import MAX_FILLS
 from sidecar.tracker.relay import MAX_CALLS

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from quicksilver.common.process.version import version
-from rm_proxy.coordinator.targets import Summary
+from rm_proxy.coordinator.nodes.targets import Summary
 from rm_proxy.queue_metrics import QueueMetrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

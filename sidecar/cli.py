@@ -16,7 +16,7 @@ from quicksilver.common.settings.cli_options import log_options, settings_option
 from quicksilver.common.settings.daemon_sections import configure_daemon
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.config import SidecarSettings
-from sidecar.service.resizer_startup import choose_resizer, clean_up
+from sidecar.service.resizing.resizer_startup import choose_resizer, clean_up
 from sidecar.service.server import Sidecar
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.workloads.dockerd import Dockerd, missing, running_dockerd
+from quicksilver_lab.workloads.servers.dockerd import Dockerd, missing, running_dockerd
 
 
 @contextmanager

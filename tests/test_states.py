@@ -10,7 +10,13 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from rm_proxy.attempt.held_containers import STAGES, HeldContainer, Stage
-from rm_proxy.attempt.registration import TRANSITIONS, AttemptEvent, AttemptState, IllegalTransitionError, Registration
+from rm_proxy.attempt.registration.registration import (
+    TRANSITIONS,
+    AttemptEvent,
+    AttemptState,
+    IllegalTransitionError,
+    Registration,
+)
 from sidecar.tracker.relay import TRANSITIONS as RELAY_TRANSITIONS
 from tests.paths import DOCS
 

@@ -2,7 +2,7 @@
 
 Eagle (thesis §3.4.3): each start of a later one adds its expected duration to a counter of those that it overtakes, and
 nothing may overtake whose duration would take a counter beyond the limit. So no container starves.
-`sidecar.node.waiting_queue` keeps the counters and the limit; the policies give the order alone.
+`sidecar.node.queue.waiting_queue` keeps the counters and the limit; the policies give the order alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The whole decision about one wanted container: its route, tokens, quotas, and windows that begin or end soon.
 
-rm_proxy/attempt/router.py asks for it once for each wanted container.
+rm_proxy/attempt/routing/router.py asks for it once for each wanted container.
 """
 
 from __future__ import annotations

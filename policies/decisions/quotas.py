@@ -1,6 +1,6 @@
 """Tokens (slot `admit`) and quotas of a queueable container: those of its route, and those that apply at binding.
 
-rm_proxy/attempt/steering.py applies tokens and the quotas `at_binding` to each container that gets a node;
+rm_proxy/attempt/routing/steering.py applies tokens and the quotas `at_binding` to each container that gets a node;
 rm_proxy/coordinator/settings_change.py applies all quotas to containers that wait at nodes when a quota was lowered.
 """
 

@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from quicksilver.doctor import (
-    checks_client,
-    checks_kerberos,
-    checks_live,
-    checks_machine,
-    checks_nm,
-    checks_rm,
-    checks_settings,
-)
+from quicksilver.doctor.checks import client, kerberos, live, machine, nm, rm, settings
 from quicksilver.doctor.model import Facts, Finding, merged
 
 CHECKS: Final[tuple[Callable[[Facts], Iterator[Finding]], ...]] = (
-    checks_settings.check,
-    checks_rm.check,
-    checks_nm.check,
-    checks_client.check,
-    checks_kerberos.check,
-    checks_live.check,
-    checks_machine.check,
+    settings.check,
+    rm.check,
+    nm.check,
+    client.check,
+    kerberos.check,
+    live.check,
+    machine.check,
 )
 
 

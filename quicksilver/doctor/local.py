@@ -17,8 +17,8 @@ from sqlalchemy.engine import make_url
 
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
-from quicksilver.doctor.checks_client import public_scheduler
-from quicksilver.doctor.checks_nm import is_loopback
+from quicksilver.doctor.checks.client import public_scheduler
+from quicksilver.doctor.checks.nm import is_loopback
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
 from quicksilver.doctor.node_size import shrinks

@@ -20,7 +20,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.http.security import stays_here
 from quicksilver.common.settings.settings_file import SYSTEM_WIDE
-from quicksilver.doctor.checks_kerberos import KEYTAB, principal_of, wants_login
+from quicksilver.doctor.checks.kerberos import KEYTAB, principal_of, wants_login
 from quicksilver.doctor.collect import scheduler_site
 from quicksilver.doctor.install import bare_conf
 from quicksilver.doctor.model import NM, RM, Site

@@ -26,8 +26,8 @@ from quicksilver.simulator.source import Trace
 from quicksilver.simulator.study import Asked
 from quicksilver.simulator.sweep import choice
 from quicksilver.simulator.systems import ABOUT, SYSTEMS, load
-from quicksilver.simulator.traces.formats import FORMATS
-from quicksilver.simulator.traces.generate import GENERATORS
+from quicksilver.simulator.traces.formats.registry import FORMATS
+from quicksilver.simulator.traces.generators.generate import GENERATORS
 from quicksilver.simulator.traces.shaping import Errors
 from quicksilver.simulator.traces.source import GENERATED, Source
 from quicksilver.simulator.traces.spec import Stages

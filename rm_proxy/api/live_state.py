@@ -17,7 +17,7 @@ from rm_proxy.api.waiting_reasons import waits_now
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.history.open_waits import open_waits
 from rm_proxy.views.admission_models import AdmissionInfo

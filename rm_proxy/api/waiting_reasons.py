@@ -11,9 +11,9 @@ from policies.decisions.quotas import not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, QueueView, Resources
 from quicksilver.common.messages import ContainerState
-from rm_proxy.attempt.ask_entry import AskEntry, Reason
+from rm_proxy.attempt.asks.ask_entry import AskEntry, Reason
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.request_view import RequestView, read_view
+from rm_proxy.attempt.routing.request_view import RequestView, read_view
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.dispatch.central_queue import Turn
 from rm_proxy.views.waiting_models import HeldStarts, NodeCount, OutstandingAsk, WaitReason, WaitsNow

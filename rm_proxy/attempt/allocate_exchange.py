@@ -12,21 +12,21 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
-from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskTable, is_rewritten, row_count
+from rm_proxy.attempt.asks.ask_table import AskTable, is_rewritten, row_count
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
-from rm_proxy.attempt.container_events import ContainerEvents
+from rm_proxy.attempt.delivery.allocations import Allocations
+from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
-from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
+from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
+from rm_proxy.attempt.registration.resync import doubt, send_later
 from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, joined, merge, merged, prepend, without_ours
-from rm_proxy.attempt.resync import doubt, send_later
-from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.routing.router import Router
+from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
-from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.comparison import Question
 from rm_proxy.domain.request_size import MAX_ROWS_KEPT, response_id_of, too_large

@@ -10,20 +10,20 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Kind
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.allocate_exchange import AllocateExchange, Parts
-from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskEntry, AskTable, give_up
+from rm_proxy.attempt.asks.ask_table import AskEntry, AskTable, give_up
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
-from rm_proxy.attempt.container_events import ContainerEvents
+from rm_proxy.attempt.delivery.allocations import Allocations
+from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge, WaitsNoMore
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
-from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
-from rm_proxy.attempt.resync import Resync
-from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
+from rm_proxy.attempt.registration.resync import Resync
+from rm_proxy.attempt.routing.router import Router
+from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up
-from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain.resources import resources_of
 from rm_proxy.long_poll.long_poll import LongPoll
 

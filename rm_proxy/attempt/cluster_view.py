@@ -10,7 +10,7 @@ from typing import Protocol
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, Portion, QueueView, Resources, Route
-from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand

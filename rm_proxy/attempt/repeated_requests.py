@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_rows import Key
+from rm_proxy.attempt.asks.ask_rows import Key
 from rm_proxy.domain.ids import is_private
 from rm_proxy.domain.response_ids import id_before
 

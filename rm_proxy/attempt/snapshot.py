@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from rm_proxy.attempt.ask_rows import ANY, Key, row_of
+from rm_proxy.attempt.asks.ask_rows import ANY, Key, row_of
 from rm_proxy.attempt.held_containers import HeldContainer, Stage
 from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.domain import ids

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_rows import Key, row_of
-from rm_proxy.attempt.ask_table import AskTable
+from rm_proxy.attempt.asks.ask_rows import Key, row_of
+from rm_proxy.attempt.asks.ask_table import AskTable
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.registration.resync import Resync
 from rm_proxy.attempt.repeated_requests import LastAnswer
-from rm_proxy.attempt.resync import Resync
 from rm_proxy.attempt.snapshot import Note, Snapshot, packed, packed_answer, packed_container
 from rm_proxy.domain.records import AppRecord
 

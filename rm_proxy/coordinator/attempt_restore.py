@@ -9,8 +9,8 @@ from policies.model import Kind
 from quicksilver.common.messages import ContainerState, Report
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.delivery.grant_messages import announcement, grant_terms
 from rm_proxy.attempt.effects import Announce, Effect
-from rm_proxy.attempt.grant_messages import announcement, grant_terms
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.domain.ids import app_of_container, is_earlier

@@ -10,7 +10,7 @@ from policies.model import NodeView
 from policies.waiting import WaitingApp
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.error_budget import BudgetLimits
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.dispatch.free_places import FreePlaces
 from rm_proxy.dispatch.giving_way import GivingWay
 from rm_proxy.long_poll.wakeups import Wakeups

@@ -14,22 +14,22 @@ from rm_proxy.admission.idle_containers import IdleContainers
 from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect, Faulted
-from rm_proxy.coordinator.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.attempt_restore import AttemptRestore, end_earlier
 from rm_proxy.coordinator.cluster_state import ClusterState, Limits
 from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.nodes.targets import TargetSetter
+from rm_proxy.coordinator.nodes.usage_history import LocalTime, utc
 from rm_proxy.coordinator.placement import Placer
 from rm_proxy.coordinator.promotion_choice import Promoter
+from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
+from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
+from rm_proxy.coordinator.reports.sidecar_reports import SidecarReports
 from rm_proxy.coordinator.rounds import Rounds
 from rm_proxy.coordinator.settings_change import SettingsChange
 from rm_proxy.coordinator.shadow import Shadow
-from rm_proxy.coordinator.sidecar_events import SidecarEvents
-from rm_proxy.coordinator.sidecar_reports import SidecarReports
-from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
-from rm_proxy.coordinator.usage_history import LocalTime, utc
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question

@@ -21,7 +21,7 @@ from policies.model import AppView, Ask, ContainerView, NodeQueue, NodeView, Pla
 from quicksilver.common.messages import ContainerEvent, EventKind, Shed
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.attempt.held_containers import HeldContainer
-from rm_proxy.coordinator.node_queues import Cluster, NodeQueues, StageWaits
+from rm_proxy.coordinator.nodes.node_queues import Cluster, NodeQueues, StageWaits
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.domain.records import DecisionRecord

@@ -13,12 +13,12 @@ from typing import Final
 
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, Placement, QueueView, Resources, Route
-from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Faulted
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
-from rm_proxy.coordinator.node_sampling import NodeSampling
+from rm_proxy.coordinator.nodes.node_sampling import NodeSampling
 from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
 from rm_proxy.domain.comparison import Compare, PerSecond, Question, not_compared

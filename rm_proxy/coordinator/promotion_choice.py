@@ -17,8 +17,8 @@ from policies.model import AppView, ContainerView, QueueView, Resources
 from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.effects import Effect, Faulted
-from rm_proxy.coordinator.node_queues import Cluster
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.node_queues import Cluster
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.domain.comparison import Question, shadowed
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
-from rm_proxy.coordinator.node_queues import Cluster
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.node_queues import Cluster
+from rm_proxy.coordinator.nodes.nodes import Node
+from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.promotion_choice import Promoter
 from rm_proxy.coordinator.settings_change import SettingsChange
 from rm_proxy.coordinator.shadow import Shadow
-from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue

@@ -1,7 +1,7 @@
 """Applies changes of settings: asks are decided anew, and waiting containers beyond a lowered quota are shed.
 
 Each container that an application asked for and did not get yet is decided on again with its next request (see
-`rm_proxy.attempt.reroute`). Running containers continue. Containers that wait at a node are shed, the newest first,
+`rm_proxy.attempt.routing.reroute`). Running containers continue. Containers that wait at a node are shed, newest first,
 until the rest is within the quota (Mercury §4.1); their applications ask again.
 """
 

@@ -18,7 +18,7 @@ from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.effects import BadTags
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.coordinator.queue_usage import AllUsage, parents, right_of
 from rm_proxy.dispatch.shares import Shares
 from rm_proxy.domain.ids import app_of_attempt

@@ -77,7 +77,7 @@ class DecisionRecord:
     weight: int = 1
     """How many decisions of its kind this one stands for, where they were sampled."""
     id: str = ""
-    """Unique for ever; assigned when the record is stored (`rm_proxy.service.decision_sampling`)."""
+    """Unique for ever; assigned when the record is stored (`rm_proxy.service.sampling.decision_sampling`)."""
 
 
 @dataclass(frozen=True, slots=True)

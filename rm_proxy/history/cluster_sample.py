@@ -11,7 +11,7 @@ from typing import Final
 from policies.model import Kind
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 
 MAX_SHRINKS: Final = 20_000
 """Spans that are remembered, of all nodes."""

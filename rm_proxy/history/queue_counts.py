@@ -10,7 +10,7 @@ from typing import Final
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.history.time_series import Columns, TimeSeries
 
 LEVELS: Final = ((10.0, 180), (60.0, 240), (600.0, 144))

@@ -1,4 +1,4 @@
-"""Commands of a relay: what its shell (rm_proxy/service/am_connections.py) has to do, in this order."""
+"""Commands of a relay: what its shell (rm_proxy/service/connections/am_connections.py) has to do, in this order."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.registration import AttemptState
-from rm_proxy.attempt.resync import TEXT
+from rm_proxy.attempt.registration.registration import AttemptState
+from rm_proxy.attempt.registration.resync import TEXT
 from rm_proxy.domain import ids
 from rm_proxy.domain.request_size import MAX_REQUEST_BYTES, response_id_of
 from rm_proxy.domain.response_ids import expected_id

@@ -32,8 +32,8 @@ from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.estimates.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.bypass_control import BypassControl
-from rm_proxy.service.decision_sampling import Decisions
 from rm_proxy.service.grant_announcer import GrantAnnouncer
+from rm_proxy.service.sampling.decision_sampling import Decisions
 from rm_proxy.service.traces import trace_grant
 from rm_proxy.store.writer import Writer
 

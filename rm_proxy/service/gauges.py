@@ -6,7 +6,7 @@ from collections import Counter
 
 from policies.model import Kind
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import NodeUse
+from rm_proxy.coordinator.nodes.nodes import NodeUse
 from rm_proxy.metrics import ProxyMetrics
 
 

@@ -35,25 +35,25 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
-from rm_proxy.coordinator.nodes import Node, NodeUse
+from rm_proxy.coordinator.nodes.nodes import Node, NodeUse
 from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.bypass_control import BypassControl, stored_order
-from rm_proxy.service.cluster_sampler import ClusterSampler
-from rm_proxy.service.decision_sampling import Decisions, Sampling
+from rm_proxy.service.connections.am_connections import AmConnection, ConnectionParts, Connections
+from rm_proxy.service.connections.long_polls import LongPolls
+from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
 from rm_proxy.service.health import HealthFacts, health, not_ready
-from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.node_drain import NodeDrain
-from rm_proxy.service.queue_sampler import QueueSampler
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.reload import ProxyReloader
 from rm_proxy.service.report_handler import ReportHandler
-from rm_proxy.service.upstream import Upstream
+from rm_proxy.service.sampling.cluster_sampler import ClusterSampler
+from rm_proxy.service.sampling.decision_sampling import Decisions, Sampling
+from rm_proxy.service.sampling.queue_sampler import QueueSampler
 from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.store.durations import stored_durations
 from rm_proxy.store.learned_state import LearnedState, Learner

@@ -16,7 +16,7 @@ from quicksilver.common.process import watchdog
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.coordinator.rounds import BREAK_EVERY
 from rm_proxy.domain.records import AppRecord

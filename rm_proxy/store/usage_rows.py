@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from rm_proxy.coordinator.usage_history import MAX_NODES, SLOTS, Week, weeks_of
+from rm_proxy.coordinator.nodes.usage_history import MAX_NODES, SLOTS, Week, weeks_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import NodeUse

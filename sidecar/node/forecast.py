@@ -8,8 +8,8 @@ from typing import Final
 from policies.model import Resources
 from sidecar.node.container import GUARANTEED, Container
 from sidecar.node.node_room import NodeRoom
-from sidecar.node.wait_estimate import Job, Room, remaining_s, starts_s, wait_matrix
-from sidecar.node.waiting_queue import Waiting
+from sidecar.node.queue.wait_estimate import Job, Room, remaining_s, starts_s, wait_matrix
+from sidecar.node.queue.waiting_queue import Waiting
 
 TYPICAL: Final = Resources(1024, 1)
 """Assumed size of the next container while none has arrived."""

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any
 
 from sidecar.cpu_sharing.events import Ready, Resized, Served, Squeezed
-from sidecar.node.admission import Admission
 from sidecar.node.container import Rules
 from sidecar.node.endings import Endings
 from sidecar.node.events import (
@@ -44,9 +43,6 @@ from sidecar.node.events import (
     Unlaunched,
     Withdrawn,
 )
-from sidecar.node.guaranteed_starts import GuaranteedStarts
-from sidecar.node.held_starts import HeldStarts
-from sidecar.node.launches import Launches
 from sidecar.node.nm_queue import NmQueue
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
@@ -54,6 +50,10 @@ from sidecar.node.node_state import NodeState
 from sidecar.node.proxy_orders import ProxyOrders
 from sidecar.node.recovery import Recovery, Restored
 from sidecar.node.sharing import Sharing
+from sidecar.node.starts.admission import Admission
+from sidecar.node.starts.guaranteed_starts import GuaranteedStarts
+from sidecar.node.starts.held_starts import HeldStarts
+from sidecar.node.starts.launches import Launches
 
 Handler = Callable[[Any], None]
 """Handles one class of events: changes the state, and puts commands into `state.out`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from policies.model import ContainerView, Gap, Resources
-from sidecar.node.waiting_queue import BypassLimit, OrderKey, Steady
+from sidecar.node.queue.waiting_queue import BypassLimit, OrderKey, Steady
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """From the resources to free, the running queueable containers and the time to the ids to kill."""

@@ -10,8 +10,8 @@ from sidecar.node.container import QUEUEABLE, Container, Rules
 from sidecar.node.events import Command, ReportEvent, Warn
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.phases import KEPT, KILLED, MOVES, STARTS, USING, WANTING, Phase, UnexpectedMoveError
+from sidecar.node.queue.waiting_queue import WaitingQueue
 from sidecar.node.sharing import Sharing
-from sidecar.node.waiting_queue import WaitingQueue
 
 _TAKING = USING | WANTING
 """Phases in which a container uses room, or is about to."""

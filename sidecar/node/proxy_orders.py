@@ -12,7 +12,7 @@ from sidecar.node.events import Drain, Released, Targeted, Warn
 from sidecar.node.forecast import Forecast
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import Phase
-from sidecar.node.shedding import EVERY_S, excess, limits
+from sidecar.node.queue.shedding import EVERY_S, excess, limits
 from sidecar.node.wait_reason import beyond_limit
 
 

@@ -16,9 +16,9 @@ from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.endings import Endings
 from sidecar.node.events import Adopted, Answered, Doubtful, Outcome, Start, Unfinished, Unlaunched, Watch
 from sidecar.node.journal_records import SEQ_SKIPPED, Kept, Memory
-from sidecar.node.launches import Launches
 from sidecar.node.node_state import NodeState
 from sidecar.node.phases import STARTS, Phase
+from sidecar.node.starts.launches import Launches
 
 RESTARTED: Final = "the sidecar restarted"
 UNANSWERED: Final = "its NodeManager neither answered its start nor lists it"

@@ -12,9 +12,9 @@ from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE
 from sidecar.node.events import Tick
 from sidecar.service.node_commands import NodeCommands
 from sidecar.service.node_journal import NodeJournal
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.service.reporter import Reporter
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 
 
 class Dispatcher:

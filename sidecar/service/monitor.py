@@ -18,7 +18,7 @@ from sidecar.node.events import KillAsked
 from sidecar.node.phases import USING
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.service.dispatcher import Dispatcher
-from sidecar.service.resize_executor import ResizeExecutor, Undoes
+from sidecar.service.resizing.resize_executor import ResizeExecutor, Undoes
 
 log = get_logger(__name__)
 _MOMENTS: Final = 5

@@ -34,9 +34,9 @@ from sidecar.node.events import (
     Watch,
 )
 from sidecar.node.phases import Phase
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.service.reporter import Reporter
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.traces import trace_event
 
 log = get_logger(__name__)

@@ -57,14 +57,14 @@ from sidecar.service.guarded_policies import GuardedPolicies
 from sidecar.service.guardian_client import Guardian
 from sidecar.service.journal_file import default_state_dir
 from sidecar.service.monitor import Monitor
-from sidecar.service.nm_poller import NodeManagerPoller
-from sidecar.service.nm_rest import NodeManagerRest
+from sidecar.service.nm.nm_poller import NodeManagerPoller
+from sidecar.service.nm.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reload import takeable
 from sidecar.service.reporter import Reporter, RestLine
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.sockets import bind_sockets
 from sidecar.service.status import NO_JOURNAL, Limitations, Status
 

@@ -14,9 +14,9 @@ from sidecar.node.report_view import fill_report
 from sidecar.resizer.probe import Chosen
 from sidecar.service.api import Health
 from sidecar.service.guarded_policies import GuardedPolicies
-from sidecar.service.nm_rest import NodeManagerRest
+from sidecar.service.nm.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.shadow.node_shadow import NodeShadow
 
 _ENCRYPTED_S: Final = 600.0

@@ -16,7 +16,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Gap, Resources
 from quicksilver.common.messages import Comparison
-from sidecar.node.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
 
 T = TypeVar("T")
 PERIOD_S: Final = 1.0

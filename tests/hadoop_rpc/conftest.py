@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.cluster.jars import hadoop_jars
-from quicksilver_lab.cluster.java import find_java
+from quicksilver_lab.cluster.runtime.jars import hadoop_jars
+from quicksilver_lab.cluster.runtime.java import find_java
 from tests.paths import DATA
 
 RECORDED = DATA / "hadoop_rpc"

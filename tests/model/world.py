@@ -15,8 +15,9 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
-from rm_proxy.attempt import ask_table, router, steering
+from rm_proxy.attempt.asks import ask_table
 from rm_proxy.attempt.effects import Announce, DropHeld, Effect
+from rm_proxy.attempt.routing import router, steering
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind

@@ -10,7 +10,7 @@ from policies.common.completion_time import CompletionTime, Input, Server, estim
 from policies.common.stable_matching import dispatch_order, greedy, match, preference
 from policies.model import Resources
 from quicksilver_lab.bench.sim.matching import compare, soonest
-from sidecar.node.wait_estimate import Job, Room, wait_matrix
+from sidecar.node.queue.wait_estimate import Job, Room, wait_matrix
 
 CFG = CompletionTime()
 INPUTS = [Input(100, "A", "left"), Input(5000, "C", "right")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from sidecar.node.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
 
 
 def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> Waiting:

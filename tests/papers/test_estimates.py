@@ -12,7 +12,7 @@ from policies.config.registry import Registry
 from policies.model import AppView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.estimates.estimator import Estimator
-from sidecar.node.wait_estimate import Job, Room, starts_s
+from sidecar.node.queue.wait_estimate import Job, Room, starts_s
 
 JOBS = 200
 WEIGHT = 3.0

@@ -13,9 +13,9 @@ from quicksilver.common.kerberos.gssapi import Handshake, KerberosError
 from quicksilver_lab.cluster import ClusterSpec, MissingToolError, kerberos, processes
 from quicksilver_lab.cluster.confdirs import ConfDirs
 from quicksilver_lab.cluster.daemons import kdc_daemons
-from quicksilver_lab.cluster.jars import Jars
 from quicksilver_lab.cluster.kerberos import REALM, Kerberos
 from quicksilver_lab.cluster.ports import free_base_port
+from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties, read_site
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.store.store import Store
 from tests.rm_proxy.databases import fresh
 

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 
 
 def fresh(server: Postgres, name: str) -> str:

@@ -18,7 +18,7 @@ from sidecar.resizer.base import Leader, Resizer
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import leader_of, look
 from sidecar.resizer.signals import Signals
-from sidecar.service.pid_file import doubt, read_pid_file
+from sidecar.service.processes.pid_file import doubt, read_pid_file
 from tests.sidecar.fakes import APP, cid
 
 CID: Final = cid(2)

@@ -9,11 +9,11 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from quicksilver_apps.client.errors import ClientError
+from quicksilver_apps.client.hdfs.staging import StagedFile, Staging, path_of, staged_path
+from quicksilver_apps.client.hdfs.webhdfs import WebHdfs
 from quicksilver_apps.client.launch import NeededFile
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.site import Site
-from quicksilver_apps.client.staging import StagedFile, Staging, path_of, staged_path
-from quicksilver_apps.client.webhdfs import WebHdfs
 from quicksilver_apps.description.model import Application, File
 from quicksilver_apps.master.archive import NAME as ARCHIVE
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.yarn_client_pb2 import ApplicationSubmissionContextProto
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.staging import StagedFile
+from quicksilver_apps.client.hdfs.staging import StagedFile
 from quicksilver_apps.description.model import Application
 from quicksilver_apps.master.archive import NAME as ARCHIVE
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from quicksilver.common.address import Address
 from quicksilver.common.hadoop.token_storage import write_tokens
 from quicksilver.common.hadoop.yarn_client import RmClient
+from quicksilver_apps.client.hdfs.staging import Staging, open_staging
+from quicksilver_apps.client.hdfs.webhdfs import WebHdfs
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.rm import Rm
 from quicksilver_apps.client.site import Site
-from quicksilver_apps.client.staging import Staging, open_staging
-from quicksilver_apps.client.webhdfs import WebHdfs
 
 HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
 

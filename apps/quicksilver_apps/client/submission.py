@@ -19,11 +19,11 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_apps.client.errors import ClientError, SubmissionRefusedError
 from quicksilver_apps.client.files import Uploads, check_sources
+from quicksilver_apps.client.hdfs.staging import StagedFile, Staging
 from quicksilver_apps.client.launch import Launch, NeededFile, resources_json, tags_of
 from quicksilver_apps.client.records import Record, Records
 from quicksilver_apps.client.rm import Rm, name_of
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.staging import StagedFile, Staging
 from quicksilver_apps.description.model import Application, as_json
 from quicksilver_apps.master.archive import build
 

@@ -26,7 +26,7 @@ from quicksilver_apps.client.errors import ClientError, NotRunningError
 from quicksilver_apps.client.errors import SubmissionRefusedError as ClientRefusedError
 from quicksilver_apps.client.launch import Launch
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.logs import FILES, Logs, Source, Tail, check_container, node_scheme, node_url_of
+from quicksilver_apps.client.logs.logs import FILES, Logs, Source, Tail, check_container, node_scheme, node_url_of
 from quicksilver_apps.client.master_api import MasterApi
 from quicksilver_apps.client.master_places import PLACES, MasterPlaces, MisplacedMasterError
 from quicksilver_apps.client.rm import Rm, id_of, name_of

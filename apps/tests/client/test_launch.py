@@ -9,8 +9,8 @@ import pytest
 from apps.tests.client.sites import application
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver_apps.client.errors import ClientError
+from quicksilver_apps.client.hdfs.staging import StagedFile
 from quicksilver_apps.client.launch import Launch, NeededFile, resources_json, tags_of, url_of
-from quicksilver_apps.client.staging import StagedFile
 
 ARCHIVE = StagedFile("hdfs://nn:8020/user/a/app.zip", 7, 1700)
 OWN = StagedFile("file:///shared/application.json", 8, 1800)

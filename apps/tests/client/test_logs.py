@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.logs import Source, Tail, check_container, node_url_of, parsed, sources_of
+from quicksilver_apps.client.logs.logs import Source, Tail, check_container, node_url_of, parsed, sources_of
 
 HEAD = b"""Container: container_1_1_01_000002 on node:1
 LogAggregationType: LOCAL

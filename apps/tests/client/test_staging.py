@@ -14,8 +14,8 @@ import pytest
 from apps.tests.client.sites import application, site
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.files import Uploads, check_sources, described_files
+from quicksilver_apps.client.hdfs.staging import FolderStaging, StagedFile, open_staging
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.staging import FolderStaging, StagedFile, open_staging
 
 
 def test_a_folder_of_an_application(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from apps.tests.client.sites import Answer, server, site
 from quicksilver_apps.client.errors import ClientError
+from quicksilver_apps.client.hdfs.staging import HdfsStaging
+from quicksilver_apps.client.hdfs.webhdfs import FileStatus, HdfsError, WebHdfs
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.staging import HdfsStaging
-from quicksilver_apps.client.webhdfs import FileStatus, HdfsError, WebHdfs
 
 
 def exception(status: int, name: str, message: str = "why") -> Answer:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium
 
 

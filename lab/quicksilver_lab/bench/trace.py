@@ -19,8 +19,8 @@ import uvloop
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
-from quicksilver.simulator.traces.dynoyarn import write_dynoyarn
-from quicksilver.simulator.traces.formats import read_specs
+from quicksilver.simulator.traces.formats.dynoyarn import write_dynoyarn
+from quicksilver.simulator.traces.formats.registry import read_specs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver_lab.bench import results, sizes
 from quicksilver_lab.bench.emulator.jobs import Scaling, scaled

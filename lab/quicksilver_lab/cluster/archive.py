@@ -13,8 +13,8 @@ from typing import Final
 
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.errors import CommandFailedError
-from quicksilver_lab.cluster.jars import Jars, archive_file, hadoop_jars, locked
-from quicksilver_lab.cluster.java import Java, find_java
+from quicksilver_lab.cluster.runtime.jars import Jars, archive_file, hadoop_jars, locked
+from quicksilver_lab.cluster.runtime.java import Java, find_java
 from quicksilver_lab.cluster.spec import ClusterSpec
 
 _DUMP_TIMEOUT_S: Final = 600.0

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from quicksilver_lab.cluster import kerberos
-from quicksilver_lab.cluster.jars import Jars
+from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties
 from quicksilver_lab.cluster.spec import ClusterSpec, NodeAddresses
 

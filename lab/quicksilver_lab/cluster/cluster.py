@@ -16,10 +16,10 @@ from quicksilver_lab.cluster.commands import Launcher
 from quicksilver_lab.cluster.confdirs import ConfDirs
 from quicksilver_lab.cluster.daemon_processes import DaemonProcesses, Progress
 from quicksilver_lab.cluster.errors import StateError
-from quicksilver_lab.cluster.jars import Jars, hadoop_jars
-from quicksilver_lab.cluster.java import Java, find_java
 from quicksilver_lab.cluster.kerberos import Kerberos, jvm_options, web_auth
-from quicksilver_lab.cluster.native import hadoop_native
+from quicksilver_lab.cluster.runtime.jars import Jars, hadoop_jars
+from quicksilver_lab.cluster.runtime.java import Java, find_java
+from quicksilver_lab.cluster.runtime.native import hadoop_native
 from quicksilver_lab.cluster.spec import ClusterSpec, RmAddresses
 
 _POLL_S = 0.25

@@ -9,8 +9,8 @@ from typing import IO
 
 from quicksilver_lab.cluster.baseconf import jvm_options
 from quicksilver_lab.cluster.errors import CommandFailedError
-from quicksilver_lab.cluster.jars import Jars
-from quicksilver_lab.cluster.java import Java
+from quicksilver_lab.cluster.runtime.jars import Jars
+from quicksilver_lab.cluster.runtime.java import Java
 
 MAIN_CLASSES: Mapping[str, str] = {
     "fs": "org.apache.hadoop.fs.FsShell",

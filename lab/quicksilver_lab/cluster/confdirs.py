@@ -7,7 +7,7 @@ from pathlib import Path
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver_lab.cluster import baseconf
 from quicksilver_lab.cluster.errors import SiteFileError
-from quicksilver_lab.cluster.jars import Jars
+from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties, expand, merge, read_site, write_site
 from quicksilver_lab.cluster.spec import MASTER, ClusterSpec, NodeAddresses
 

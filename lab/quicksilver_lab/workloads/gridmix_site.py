@@ -14,8 +14,8 @@ from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachab
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.commands import Launcher
 from quicksilver_lab.cluster.confdirs import LOG4J
-from quicksilver_lab.cluster.jars import hadoop_jars
-from quicksilver_lab.cluster.java import find_java
+from quicksilver_lab.cluster.runtime.jars import hadoop_jars
+from quicksilver_lab.cluster.runtime.java import find_java
 from quicksilver_lab.workloads import clients, mapreduce
 from quicksilver_lab.workloads.clients import Client
 from quicksilver_lab.workloads.errors import WorkloadError

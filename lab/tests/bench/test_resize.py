@@ -12,7 +12,7 @@ from quicksilver_lab.bench.resize import calls, run, waking
 from quicksilver_lab.bench.resize.burn import BYTES, GAPS
 from quicksilver_lab.bench.resize.crowd import Crowd
 from quicksilver_lab.bench.resize.stand_ins import BenchError, name, sleeping
-from quicksilver_lab.workloads import dockerd
+from quicksilver_lab.workloads.servers import dockerd
 from sidecar.resizer.processes import look
 
 

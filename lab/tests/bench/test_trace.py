@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.simulator.traces.dynoyarn import read_dynoyarn
+from quicksilver.simulator.traces.formats.dynoyarn import read_dynoyarn
 from quicksilver_lab.bench import trace as module
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
 from quicksilver_lab.bench.mercury.plan import Size

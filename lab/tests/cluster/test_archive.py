@@ -7,8 +7,8 @@ import pytest
 from quicksilver_lab.cluster.archive import merged
 from quicksilver_lab.cluster.baseconf import mapred_site
 from quicksilver_lab.cluster.commands import Launcher
-from quicksilver_lab.cluster.jars import Jars, archive_file
-from quicksilver_lab.cluster.java import Java
+from quicksilver_lab.cluster.runtime.jars import Jars, archive_file
+from quicksilver_lab.cluster.runtime.java import Java
 from quicksilver_lab.cluster.spec import ClusterSpec
 
 LIB = Path("/cache/lib")

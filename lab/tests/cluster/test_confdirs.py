@@ -9,7 +9,7 @@ from quicksilver.common.settings.settings_file import check_settings
 from quicksilver.policy.schema import SECTIONS
 from quicksilver_lab.cluster import ClusterSpec, SiteFileError, confdirs
 from quicksilver_lab.cluster.confdirs import ConfDirs, hosts_text, read_overlay
-from quicksilver_lab.cluster.jars import Jars
+from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties, read_site
 
 JARS = Jars(Path("/jars"))

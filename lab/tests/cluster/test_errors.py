@@ -14,9 +14,9 @@ from quicksilver_lab.cluster.commands import Launcher
 from quicksilver_lab.cluster.daemon_processes import DaemonProcesses
 from quicksilver_lab.cluster.daemons import Daemon
 from quicksilver_lab.cluster.errors import CommandFailedError
-from quicksilver_lab.cluster.jars import Jars
-from quicksilver_lab.cluster.java import Java
 from quicksilver_lab.cluster.ports import Listen, check_free
+from quicksilver_lab.cluster.runtime.jars import Jars
+from quicksilver_lab.cluster.runtime.java import Java
 from quicksilver_lab.cluster.spec import HostPort
 from quicksilver_lab.cluster.state import exclusive
 

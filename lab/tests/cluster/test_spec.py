@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from quicksilver_lab.cluster import ClusterSpec, baseconf
 from quicksilver_lab.cluster.confdirs import ConfDirs
 from quicksilver_lab.cluster.daemons import hdfs_daemons, history_daemons, yarn_daemons
-from quicksilver_lab.cluster.jars import Jars
 from quicksilver_lab.cluster.ports import Listen
+from quicksilver_lab.cluster.runtime.jars import Jars
 
 
 def listens(spec: ClusterSpec) -> list[Listen]:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from quicksilver_lab.cluster.errors import DownloadError, MissingToolError
-from quicksilver_lab.cluster.jars import HADOOP_VERSION, cache_dir, hadoop_jars
-from quicksilver_lab.cluster.java import Java, find_java, find_maven
+from quicksilver_lab.cluster.runtime.jars import HADOOP_VERSION, cache_dir, hadoop_jars
+from quicksilver_lab.cluster.runtime.java import Java, find_java, find_maven
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:

@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quicksilver_lab.workloads.dockerd import BUSYBOX_IMAGE, Dockerd, missing, running_dockerd
 from quicksilver_lab.workloads.errors import WorkloadError
+from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd, missing, running_dockerd
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120), pytest.mark.skipif(missing() != "", reason=missing())]
 

@@ -13,7 +13,7 @@ from policies.correct.apollo import Apollo, slower
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
 from policies.research.tokens import Extra, pick
 from quicksilver.simulator.apollo.task import SLOT, Task, World
-from sidecar.node.wait_estimate import Job, Room, starts_s, wait_matrix
+from sidecar.node.queue.wait_estimate import Job, Room, starts_s, wait_matrix
 
 _NO_WAIT: Final = {SLOT: 0.0}
 

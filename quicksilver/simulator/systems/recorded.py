@@ -10,7 +10,7 @@ from math import isclose
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import SystemSettings
-from quicksilver.simulator.traces.recorded import RecordedJob, read_recorded
+from quicksilver.simulator.traces.formats.recorded import RecordedJob, read_recorded
 
 _SAMPLES = 1000
 

@@ -16,10 +16,10 @@ import click
 from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.model import Job
-from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
-from quicksilver.simulator.traces.formats import FORMATS
-from quicksilver.simulator.traces.generate import GENERATORS, generate, generator
-from quicksilver.simulator.traces.hawk import dump_hawk
+from quicksilver.simulator.traces.formats.dynoyarn import dump_dynoyarn
+from quicksilver.simulator.traces.formats.hawk import dump_hawk
+from quicksilver.simulator.traces.formats.registry import FORMATS
+from quicksilver.simulator.traces.generators.generate import GENERATORS, generate, generator
 from quicksilver.simulator.traces.jobs import dump_jobs
 from quicksilver.simulator.traces.lines import Mistakes
 from quicksilver.simulator.traces.shaping import Errors, Measure, measured

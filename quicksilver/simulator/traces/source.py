@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver.simulator.model import Job
-from quicksilver.simulator.traces import formats
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.formats import registry as formats
+from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from quicksilver.simulator.traces.spec import Stages, of_stages

@@ -18,7 +18,7 @@ from policies.research.least_work import jittered
 from policies.research.sticky import NONE, first, overtake, shortest
 from policies.research.succinct_state_sharing import Marks, again, freshest
 from policies.steal.hawk import short_runs
-from sidecar.node.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
 
 SECONDS = st.floats(0.5, 100.0)
 

@@ -18,7 +18,7 @@ def test_the_table_has_all_codes_with_their_severity_and_meaning() -> None:
 
 
 def test_each_code_is_used_by_a_check() -> None:
-    checks = "".join(file.read_text() for file in (ROOT / "quicksilver" / "doctor").glob("checks_*.py"))
+    checks = "".join(file.read_text() for file in (ROOT / "quicksilver" / "doctor" / "checks").glob("*.py"))
     assert [code for code in CODES if f'"{code}"' not in checks] == []
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from quicksilver.common.process.version import version
-from quicksilver.doctor.checks_live import numbers
+from quicksilver.doctor.checks.live import numbers
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.live import daemons

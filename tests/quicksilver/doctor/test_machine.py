@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from policies.config.policy_set import Policies
-from quicksilver.doctor.checks_machine import check
+from quicksilver.doctor.checks.machine import check
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.local import look_here
 from quicksilver.doctor.model import Daemon, Facts, Live, Machine, Secret, Settings, Severity

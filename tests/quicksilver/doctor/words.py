@@ -13,7 +13,7 @@ from quicksilver.cli import cli
 from quicksilver.doctor.site_edit import EMPTY, apply
 from quicksilver_lab.cluster import ClusterSpec
 from quicksilver_lab.cluster.confdirs import ConfDirs
-from quicksilver_lab.cluster.jars import Jars
+from quicksilver_lab.cluster.runtime.jars import Jars
 
 ALL_Q = "policies: {queues: '*', routes: [{policy: only_q}]}\nproxy: {upstream: '127.0.0.1:18035'}\n"
 LAS = (

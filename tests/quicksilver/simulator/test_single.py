@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.generators.generate import generate
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")
 

@@ -11,7 +11,7 @@ import pytest
 from quicksilver_lab.bench.resize import rate
 from quicksilver_lab.bench.resize.calls import cgroup_resizer
 from quicksilver_lab.bench.resize.stand_ins import BenchError
-from quicksilver_lab.workloads.dockerd import missing
+from quicksilver_lab.workloads.servers.dockerd import missing
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
 _V1 = Path("/sys/fs/cgroup/cpu")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver_lab.cluster.siteconf import write_site
-from quicksilver_lab.workloads.dockerd import Dockerd, running_dockerd
+from quicksilver_lab.workloads.servers.dockerd import Dockerd, running_dockerd
 from tests.real.deploy.linux_root import HADOOP_LIB
 
 ADDRESSES: Final = {"rm1": "10.231.7.11", "node1": "10.231.7.21", "node2": "10.231.7.22"}

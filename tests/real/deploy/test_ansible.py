@@ -16,9 +16,9 @@ from typing import Any, Final
 import pytest
 from ruamel.yaml import YAML
 
-from quicksilver_lab.cluster.jars import hadoop_jars
-from quicksilver_lab.cluster.java import find_java
-from quicksilver_lab.workloads.dockerd import missing
+from quicksilver_lab.cluster.runtime.jars import hadoop_jars
+from quicksilver_lab.cluster.runtime.java import find_java
+from quicksilver_lab.workloads.servers.dockerd import missing
 from tests.paths import ROOT
 from tests.real.deploy.hosts import ADDRESSES, Hosts, run, three_hosts
 from tests.real.deploy.linux_root import HADOOP_LIB, make_root

@@ -7,7 +7,7 @@ from pathlib import Path
 from fastapi.testclient import TestClient
 
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.service.cluster_sampler import ClusterSampler
+from rm_proxy.service.sampling.cluster_sampler import ClusterSampler
 from tests.rm_proxy.ui.small_proxy import small_proxy
 from tests.rm_proxy.yarn_messages import APP, cid, node_id, report
 

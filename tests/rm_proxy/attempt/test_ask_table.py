@@ -4,8 +4,9 @@ from typing import Any
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import NodeView, Placement
-from rm_proxy.attempt import ask_table, steering
+from rm_proxy.attempt.asks import ask_table
 from rm_proxy.attempt.effects import FellBack
+from rm_proxy.attempt.routing import steering
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     Am,

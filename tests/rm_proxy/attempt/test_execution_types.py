@@ -7,7 +7,7 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.steering import MAX_TRIES
+from rm_proxy.attempt.routing.steering import MAX_TRIES
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from tests.rm_proxy.attempt.test_resync import Proxy

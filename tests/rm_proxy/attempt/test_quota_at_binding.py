@@ -11,7 +11,7 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.model import Resources
-from rm_proxy.attempt.ask_entry import AskEntry
+from rm_proxy.attempt.asks.ask_entry import AskEntry
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue

@@ -9,8 +9,8 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt import router, steering
 from rm_proxy.attempt.effects import DropHeld, Faulted, Granted
+from rm_proxy.attempt.routing import router, steering
 from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import (

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt import allocate_exchange
-from rm_proxy.attempt.ask_rows import Key
+from rm_proxy.attempt.asks.ask_rows import Key
 from rm_proxy.attempt.effects import TooLarge
-from rm_proxy.attempt.registration import AttemptState
+from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.domain import ids, request_size
 from rm_proxy.domain.request_size import MAX_READ_BYTES, MAX_RELEASES, MAX_ROWS, response_id_of, too_large

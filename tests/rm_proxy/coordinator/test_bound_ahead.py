@@ -9,8 +9,8 @@ import pytest
 
 from policies.model import AppView, Ask, JobClass, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, Grant
+from rm_proxy.attempt.delivery.grant_messages import CORE_WAIT_S
 from rm_proxy.attempt.effects import Announce
-from rm_proxy.attempt.grant_messages import CORE_WAIT_S
 from rm_proxy.coordinator.coordinator import Coordinator
 from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, cid, container, coordinator, granted_rows, node_id, report, row
 

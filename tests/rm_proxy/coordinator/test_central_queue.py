@@ -12,8 +12,8 @@ from policies.config.registry import Bound
 from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt import steering
 from rm_proxy.attempt.effects import FellBack
+from rm_proxy.attempt.routing import steering
 from rm_proxy.coordinator.coordinator import Coordinator
 from sidecar.node.report_view import containers
 from tests.model.requestor import Want

@@ -14,10 +14,12 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.api.queue_views import all_queues, one_queue
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.effects import DropHeld
-from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
+from rm_proxy.coordinator import rounds
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes import NodeUse
+from rm_proxy.coordinator.nodes import node_sampling
+from rm_proxy.coordinator.nodes.nodes import NodeUse
 from rm_proxy.coordinator.queue_usage import QueueUsage
+from rm_proxy.coordinator.reports import sidecar_reports
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import (
@@ -205,7 +207,7 @@ def test_what_is_asked_for_counts_until_it_is_asked_for_no_longer() -> None:
 
 
 def test_own_containers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_proxy.coordinator.nodes.MAX_OWN", 3)
+    monkeypatch.setattr("rm_proxy.coordinator.nodes.nodes.MAX_OWN", 3)
     am = holding(5)
     assert list(am.world.nodes[node_id(1)].own) == [cid(3), cid(4), cid(5)]
 

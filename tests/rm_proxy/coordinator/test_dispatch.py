@@ -13,8 +13,8 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.attempt.snapshot import Snapshot
-from rm_proxy.coordinator import node_sampling
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.nodes import node_sampling
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
 from tests.model.requestor import Want

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import Ack, ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.effects import DropHeld
-from rm_proxy.coordinator.event_acks import KEPT_S, EventAcks
+from rm_proxy.coordinator.reports.event_acks import KEPT_S, EventAcks
 from rm_proxy.domain import exit_codes, ids
 from tests.rm_proxy.yarn_messages import APP, ATTEMPT, Am, cid, coordinator, ended, event, node_id, report, row
 

@@ -9,8 +9,8 @@ import pytest
 
 from quicksilver.common.messages import Comparison, ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.effects import DropHeld
-from rm_proxy.coordinator import sidecar_reports
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.reports import sidecar_reports
 from tests.rm_proxy.yarn_messages import APP, cid, coordinator, event, node_id, report, yarn_node
 
 FIRST, MANY = 20, 80

@@ -9,7 +9,7 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.attempt.container_events import AWAY_S
+from rm_proxy.attempt.delivery.container_events import AWAY_S
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator

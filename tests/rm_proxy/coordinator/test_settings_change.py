@@ -11,7 +11,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Kind
 from quicksilver.common.messages import EventKind, Shed
-from rm_proxy.attempt import router
+from rm_proxy.attempt.routing import router
 from rm_proxy.coordinator import settings_change
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.settings_change import RETRY_S, WATCH_S

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Resources
-from rm_proxy.coordinator import usage_history
-from rm_proxy.coordinator.usage_history import MINUTES, SLOTS, UsageHistory, Week, utc, weeks_of
+from rm_proxy.coordinator.nodes import usage_history
+from rm_proxy.coordinator.nodes.usage_history import MINUTES, SLOTS, UsageHistory, Week, utc, weeks_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage

@@ -10,7 +10,7 @@ from policies.model import AppView, Ask, JobClass, NodeView, Resources
 from policies.waiting import WaitingApp
 from quicksilver.common.messages import ContainerReport, ContainerState, Report
 from rm_proxy.attempt.effects import Effect
-from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.coordinator.queue_usage import AllUsage
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces

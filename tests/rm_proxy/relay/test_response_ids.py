@@ -7,7 +7,7 @@ import pytest
 from hadoop_rpc.connection import AM_PROTOCOL
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.registration import AttemptState
+from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.attempt.snapshot import packed_answer, unpacked_answer
 from rm_proxy.domain.response_ids import expected_id, id_before

@@ -24,13 +24,13 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service import am_connections, connection_limits
-from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.attempt_journal import AttemptJournal
-from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
-from rm_proxy.service.long_polls import LongPolls
+from rm_proxy.service.connections import am_connections, connection_limits
+from rm_proxy.service.connections.am_connections import AmConnection, ConnectionParts, Connections
+from rm_proxy.service.connections.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
+from rm_proxy.service.connections.long_polls import LongPolls
+from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.recovery import Recovery
-from rm_proxy.service.upstream import Upstream
 from tests import loops
 from tests.rm_proxy.yarn_messages import coordinator
 

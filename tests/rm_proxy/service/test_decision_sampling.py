@@ -16,7 +16,7 @@ from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import Decided
 from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import DecisionRecord
-from rm_proxy.service.decision_sampling import Decisions, Sampler, Sampling
+from rm_proxy.service.sampling.decision_sampling import Decisions, Sampler, Sampling
 from rm_proxy.service.server import Proxy
 from rm_proxy.store.queries import History, Wanted
 from rm_proxy.store.store import Store

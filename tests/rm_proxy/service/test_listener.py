@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from quicksilver.common.address import Address
 from quicksilver.common.process.listening import bound_socket
-from rm_proxy.service.listener import Listener
+from rm_proxy.service.connections.listener import Listener
 from tests import loops
 
 

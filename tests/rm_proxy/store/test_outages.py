@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from quicksilver.common.store import sqlite_file
 from quicksilver.common.store.sqlite_file import MAX_ASIDE
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store import writer as recorder_module
 from rm_proxy.store.rows import Row

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, event, inspect, text
 from policies.model import Kind, Resources
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.messages import ContainerEvent, EventKind
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, GrantRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History, Wanted

@@ -10,7 +10,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.ask_entry import AskEntry
+from rm_proxy.attempt.asks.ask_entry import AskEntry
 from rm_proxy.attempt.effects import Decided, Faulted, FellBack
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import (

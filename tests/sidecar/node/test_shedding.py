@@ -28,11 +28,11 @@ from sidecar.node.events import (
 from sidecar.node.events import Tick as TickEvent
 from sidecar.node.node import Node
 from sidecar.node.phases import Phase
+from sidecar.node.queue.shedding import excess
+from sidecar.node.queue.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
+from sidecar.node.queue.waiting_queue import Waiting
 from sidecar.node.report_view import containers, fill_report
-from sidecar.node.shedding import excess
-from sidecar.node.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
 from sidecar.node.wait_reason import obstacle
-from sidecar.node.waiting_queue import Waiting
 from tests.playbook import play
 from tests.sidecar.words import ATTEMPT, arrived, grant, node, reports
 

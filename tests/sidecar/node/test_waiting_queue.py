@@ -12,7 +12,7 @@ from policies.common.overtaking import work_s
 from policies.config.node_slots import NodeSlots
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from sidecar.node.waiting_queue import PLAYED, Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import PLAYED, Waiting, WaitingQueue
 
 ORDERS = ("fifo", "job_submission", "srpt", "sjf", "hrrn")
 STRICT = {"bypass_limit_s": 0.0}

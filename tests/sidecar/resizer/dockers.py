@@ -11,7 +11,7 @@ from typing import Protocol
 import psutil
 import pytest
 
-from quicksilver_lab.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
+from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup.files import keyed
 from sidecar.resizer.docker.group import Group, group_of

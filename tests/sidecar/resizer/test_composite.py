@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quicksilver_lab.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
+from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Leader, Usage
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.composite import DockerOr

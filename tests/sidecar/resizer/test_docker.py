@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quicksilver_lab.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
+from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Usage
 from sidecar.resizer.docker.resizer import DockerResizer, undo_docker
 from tests.sidecar.resizer.dockers import (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.workloads.dockerd import Dockerd
+from quicksilver_lab.workloads.servers.dockerd import Dockerd
 from sidecar.resizer.docker.resizer import DockerResizer, undo_all, undo_docker
 from tests.dockerd import private_dockerd
 from tests.paths import ROOT

@@ -22,7 +22,7 @@ from sidecar.resizer.processes import groups_of, look, scan
 from sidecar.resizer.signals import Signals
 from sidecar.service.guardian import Records
 from sidecar.service.guardian_client import Guardian
-from sidecar.service.stale_limits import SidecarAliveError, await_guardians, clean, guardians
+from sidecar.service.resizing.stale_limits import SidecarAliveError, await_guardians, clean, guardians
 from tests.sidecar.resizer.containers import (
     BURNER,
     NAME,

@@ -17,7 +17,7 @@ from sidecar.memory.pressure import Gauge
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.monitor import Monitor
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.server import Sidecar
 from tests.sidecar.resizer.containers import NAME, PARENT, container, groups_left, needs_cgroup1
 

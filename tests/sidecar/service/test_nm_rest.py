@@ -11,7 +11,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.nm_reconcile import QUEUED_PATH, NmList
-from sidecar.service.nm_rest import NodeManagerRest
+from sidecar.service.nm.nm_rest import NodeManagerRest
 
 URL = "http://n:8042"
 METRICS = {"beans": [{"ContainersOpportunisticQueued": 1, "ContainersGuaranteedQueued": 0}]}

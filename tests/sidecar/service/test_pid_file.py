@@ -15,8 +15,8 @@ import pytest
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.processes import look
-from sidecar.service.pid_file import PidFile, doubt, read_pid_file
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.pid_file import PidFile, doubt, read_pid_file
+from sidecar.service.processes.process_watch import Watcher
 from tests.sidecar.fakes import APP, cid
 from tests.sidecar.resizer.containers import needs_cgroup1, wait_until
 from tests.sidecar.service.test_server import run, until

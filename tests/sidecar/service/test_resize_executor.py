@@ -13,7 +13,7 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
 from sidecar.resizer.base import Leader, Usage
 from sidecar.resizer.fake import Fake
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 from tests import loops
 from tests.sidecar.service.test_server import until
 

@@ -11,7 +11,7 @@ from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from sidecar.config import SidecarSettings
 from sidecar.resizer.probe import Chosen, Squeeze
-from sidecar.service import resizer_startup
+from sidecar.service.resizing import resizer_startup
 
 
 class Somewhere:

@@ -29,7 +29,8 @@ from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
 from sidecar.config import Place, SidecarSettings
 from sidecar.gate.start_messages import container_id, container_proto
-from sidecar.service import process_watch, server
+from sidecar.service import server
+from sidecar.service.processes import process_watch
 from sidecar.service.server import Sidecar
 from tests import loops
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, nm_token, nm_web, start_request

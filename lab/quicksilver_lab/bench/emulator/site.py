@@ -36,10 +36,10 @@ from sidecar.node.report_view import fill_report
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader, Usage
 from sidecar.service.dispatcher import Dispatcher
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reporter import Reporter
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 
 _PIPE: Final = Address("pipe", 0)
 _MOMENTS: Final = 5

@@ -1,7 +1,7 @@
 """Mercury's workloads (ATC '15, §7), scaled to a cluster's slots; equal seeds give equal jobs.
 
-What they are is said in `quicksilver.simulator.traces.mercury`. The paper's loop is closed: so many jobs are kept under
-way (`jobs.shape`).
+What they are is said in `quicksilver.simulator.traces.generators.mercury`. The paper's loop is closed: so many jobs are
+kept under way (`jobs.shape`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-from quicksilver.simulator.traces.draws import empirical
-from quicksilver.simulator.traces.mercury import Kind, Workload, kinds
+from quicksilver.simulator.traces.generators.draws import empirical
+from quicksilver.simulator.traces.generators.mercury import Kind, Workload, kinds
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, replicas, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 

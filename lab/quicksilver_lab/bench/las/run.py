@@ -23,8 +23,8 @@ from quicksilver_lab.bench.las.jobs import LOAD, TABLE, Job, Scale, counts, draw
 from quicksilver_lab.bench.las.modes import Mode, Progress
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.cluster.ports import free_base_port
-from quicksilver_lab.workloads.dockerd import running_dockerd
 from quicksilver_lab.workloads.environment import Progresses
+from quicksilver_lab.workloads.servers.dockerd import running_dockerd
 
 MODES: Final = ("fifo", "opportunistic", "kill_newest", "las", "quicksilver")
 GSTART: Final = "gstart"

@@ -10,7 +10,7 @@ from typing import Final
 import uvloop
 
 from quicksilver.common.process.logs import configure_logs
-from quicksilver.simulator.traces.mercury import WORKLOADS
+from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, shape
 from quicksilver_lab.bench.emulator.masters.am import AmSettings
 from quicksilver_lab.bench.emulator.masters.masters import MastersSettings

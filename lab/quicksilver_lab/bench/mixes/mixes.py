@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import quicksilver
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.traces.formats import read_specs
-from quicksilver.simulator.traces.generate import generate, generator
-from quicksilver.simulator.traces.mercury import WORKLOADS
+from quicksilver.simulator.traces.formats.registry import read_specs
+from quicksilver.simulator.traces.generators.generate import generate, generator
+from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver.simulator.traces.spec import spec_of
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from quicksilver.report.stats import interval
-from quicksilver.simulator.traces.mercury import WORKLOADS
+from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.model import RunResult
 from quicksilver_lab.bench.harm import harm
 from quicksilver_lab.bench.mixes import compare, goals, guarantees, slowdown

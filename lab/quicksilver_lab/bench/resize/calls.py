@@ -20,7 +20,7 @@ import psutil
 
 from quicksilver_lab.bench.resize.stand_ins import BenchError, StandIn, name, sleeping
 from quicksilver_lab.bench.stats import percentile
-from quicksilver_lab.workloads.dockerd import BUSYBOX_IMAGE, Dockerd, running_dockerd
+from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd, running_dockerd
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.cgroup.v1_groups import PERIOD_US

@@ -38,9 +38,9 @@ from sidecar.node.node_policies import NodePolicies
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Resizer
 from sidecar.service.dispatcher import Dispatcher
-from sidecar.service.process_watch import Watcher
+from sidecar.service.processes.process_watch import Watcher
 from sidecar.service.reporter import Reporter
-from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.resizing.resize_executor import ResizeExecutor
 
 _READY_S: Final = 30.0
 _STRETCH_S: Final = 0.5

@@ -19,8 +19,8 @@ from quicksilver_lab.bench import results
 from quicksilver_lab.bench.resize import calls, crowd, rate, waking
 from quicksilver_lab.bench.resize.calls import both, figure, figures
 from quicksilver_lab.bench.resize.stand_ins import BenchError
-from quicksilver_lab.workloads import dockerd
 from quicksilver_lab.workloads.environment import Progresses
+from quicksilver_lab.workloads.servers import dockerd
 from quicksilver_lab.workloads.vm.kernel import KernelMissingError, find_kernel
 from quicksilver_lab.workloads.vm.machine import MachineError, why_not
 from quicksilver_lab.workloads.vm.machine import run as run_in_vm

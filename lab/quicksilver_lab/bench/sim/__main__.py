@@ -15,7 +15,7 @@ import click
 
 from quicksilver.simulator.model import ClusterModel, Job
 from quicksilver.simulator.systems import SYSTEMS, load
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.stats import percentile
 

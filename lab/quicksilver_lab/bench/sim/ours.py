@@ -8,7 +8,7 @@ from pathlib import Path
 
 from quicksilver.simulator.model import ClusterModel
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.hawk import read_hawk
+from quicksilver.simulator.traces.formats.hawk import read_hawk
 
 
 def main(trace: str, system: str, nodes: str, seed: str, out: str) -> None:

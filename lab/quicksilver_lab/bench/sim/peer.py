@@ -22,8 +22,8 @@ from typing import Any, Final
 import click
 
 from quicksilver.report.stats import nearest_rank
-from quicksilver.simulator.traces.generate import generate
-from quicksilver.simulator.traces.hawk import dump_hawk
+from quicksilver.simulator.traces.formats.hawk import dump_hawk
+from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.results import commit, machine
 from quicksilver_lab.bench.sim.translate import BITMAP, NoPeerError, python3, seeded
 

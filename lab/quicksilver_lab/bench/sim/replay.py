@@ -24,7 +24,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator import systems
 from quicksilver.simulator.figures import ALL, figures
 from quicksilver.simulator.model import ClusterModel
-from quicksilver.simulator.traces.recorded import read_recorded
+from quicksilver.simulator.traces.formats.recorded import read_recorded
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.policies import real

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from quicksilver_lab.cluster.jars import locked
+from quicksilver_lab.cluster.runtime.jars import locked
 from quicksilver_lab.workloads.containers.engine import BUILD_S, Engine, Progress
 from quicksilver_lab.workloads.errors import WorkloadError
 

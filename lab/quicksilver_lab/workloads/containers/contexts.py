@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from quicksilver_lab.cluster.jars import Jars, hadoop_jars
-from quicksilver_lab.cluster.java import find_java
+from quicksilver_lab.cluster.runtime.jars import Jars, hadoop_jars
+from quicksilver_lab.cluster.runtime.java import find_java
 from quicksilver_lab.workloads.containers.engine import BUILD_S, Progress
 from quicksilver_lab.workloads.errors import WorkloadError
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quicksilver_lab.workloads.dockerd import running_dockerd
 from quicksilver_lab.workloads.errors import WorkloadError
+from quicksilver_lab.workloads.servers.dockerd import running_dockerd
 
 Progress = Callable[[str], None]
 CALL_S: Final = 120.0

@@ -24,7 +24,7 @@ from quicksilver_lab.workloads.faults import causes, checks, plan
 from quicksilver_lab.workloads.faults.inject import Injector
 from quicksilver_lab.workloads.faults.jobs import MAPREDUCE, SHELL, SPARK, Jobs, Lane, Outcome
 from quicksilver_lab.workloads.faults.toxic import Between, Toxics
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from quicksilver_lab.workloads.spark import DEFAULT_PYTHON, find_spark
 
 NODES: Final = 3

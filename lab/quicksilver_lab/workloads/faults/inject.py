@@ -21,8 +21,8 @@ from quicksilver_lab.workloads.clients import Progress
 from quicksilver_lab.workloads.faults import plan
 from quicksilver_lab.workloads.faults.plan import Fault
 from quicksilver_lab.workloads.faults.toxic import Toxics
-from quicksilver_lab.workloads.postgres import Postgres
 from quicksilver_lab.workloads.records import is_master
+from quicksilver_lab.workloads.servers.postgres import Postgres
 
 RM: Final = "resourcemanager"
 _MASTERS: Final = re.compile(r"MRAppMaster|distributedshell\.ApplicationMaster")

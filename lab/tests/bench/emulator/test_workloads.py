@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.simulator.traces import draws
-from quicksilver.simulator.traces.mercury import BLOCK, WORKLOADS, Kind, Workload
+from quicksilver.simulator.traces.generators import draws
+from quicksilver.simulator.traces.generators.mercury import BLOCK, WORKLOADS, Kind, Workload
 from quicksilver_lab.bench.emulator import workloads
 from quicksilver_lab.bench.emulator.jobs import Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from quicksilver.simulator.traces.mercury import WORKLOADS
+from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.mercury.compare import GOALS
 from quicksilver_lab.bench.mercury.competitors import ALL
 from quicksilver_lab.bench.mercury.figures import METRICS

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from policies.config.presets import PRESETS, laid_over
-from quicksilver.simulator.traces.mercury import WORKLOADS
+from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.mixes.mixes import (
     ALL,

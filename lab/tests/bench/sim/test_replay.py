@@ -9,7 +9,7 @@ from ruamel.yaml import YAML
 
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
-from quicksilver.simulator.traces.formats import read
+from quicksilver.simulator.traces.formats.registry import read
 from quicksilver_lab.bench.policies import real
 from quicksilver_lab.bench.sim.replay import POLICIES, Replayed, Shuffling, compared, kept, main, rumen
 from rm_proxy.domain.records import AppRecord, GrantRecord

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from quicksilver.simulator.figures import ALL, LONG, SHORT
 from quicksilver.simulator.model import Job
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.sim import reproduce
 from quicksilver_lab.bench.sim.papers import NO_GIANTS, PARTS, YAHOO, Variant
 from quicksilver_lab.bench.sim.reproduce import Ran, beside, jobs_of, main, offered, once

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver_lab.workloads.containers.compose import busy
-from quicksilver_lab.workloads.dockerd import missing
+from quicksilver_lab.workloads.servers.dockerd import missing
 from tests.paths import ROOT
 
 pytestmark = [

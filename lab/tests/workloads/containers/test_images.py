@@ -12,8 +12,8 @@ import pytest
 
 from quicksilver_lab.workloads.containers.engine import Engine, engine
 from quicksilver_lab.workloads.containers.images import Image, Plan, build
-from quicksilver_lab.workloads.dockerd import missing
 from quicksilver_lab.workloads.rest import get_json
+from quicksilver_lab.workloads.servers.dockerd import missing
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(900), pytest.mark.skipif(missing() != "", reason=missing())]
 

@@ -23,8 +23,8 @@ from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.defaults import DEFAULTS, NEW_NAMES
 from quicksilver.doctor.site_edit import apply, layout
 from quicksilver_apps.client.site import Site
-from quicksilver_lab.cluster.jars import HADOOP_VERSION
-from quicksilver_lab.cluster.java import Java, find_java, find_maven
+from quicksilver_lab.cluster.runtime.jars import HADOOP_VERSION
+from quicksilver_lab.cluster.runtime.java import Java, find_java, find_maven
 from tests.paths import DATA, ROOT
 
 FOLDERS: Final = sorted((DATA / "hadoop" / "site_files").iterdir())

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from quicksilver.simulator.traces.avro import reader
-from quicksilver.simulator.traces.formats import read_specs
+from quicksilver.simulator.traces.formats.avro import reader
+from quicksilver.simulator.traces.formats.registry import read_specs
 from quicksilver.simulator.traces.lines import TraceError
 
 EVENT: dict[str, Any] = {

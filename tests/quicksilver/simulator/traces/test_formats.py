@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quicksilver.simulator.model import Job
-from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
-from quicksilver.simulator.traces.formats import FORMATS, format_of, read, read_specs
-from quicksilver.simulator.traces.hawk import dump_hawk, read_hawk
+from quicksilver.simulator.traces.formats.dynoyarn import dump_dynoyarn
+from quicksilver.simulator.traces.formats.hawk import dump_hawk, read_hawk
+from quicksilver.simulator.traces.formats.registry import FORMATS, format_of, read, read_specs
 from quicksilver.simulator.traces.jobs import dump_jobs, read_jobs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.spec import REDUCE, JobSpec, Submitted, TaskSpec, in_order, job_of, spec_of

@@ -10,10 +10,10 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from quicksilver.simulator.traces import draws
-from quicksilver.simulator.traces.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
-from quicksilver.simulator.traces.generate import GENERATORS, NoSuchGeneratorError, generate, generator
-from quicksilver.simulator.traces.google import KINDS, Google
+from quicksilver.simulator.traces.generators import draws
+from quicksilver.simulator.traces.generators.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
+from quicksilver.simulator.traces.generators.generate import GENERATORS, NoSuchGeneratorError, generate, generator
+from quicksilver.simulator.traces.generators.google import KINDS, Google
 from quicksilver.simulator.traces.shaping import measured
 
 

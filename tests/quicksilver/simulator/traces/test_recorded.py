@@ -14,11 +14,11 @@ from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, Job
 from quicksilver.simulator.systems.recorded import SYSTEM, RecordedSettings
-from quicksilver.simulator.traces.formats import format_of, read
+from quicksilver.simulator.traces.formats.recorded import RecordedTask, by_stage, read_recorded
+from quicksilver.simulator.traces.formats.registry import format_of, read
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
-from quicksilver.simulator.traces.recorded import RecordedTask, by_stage, read_recorded
 from quicksilver.simulator.traces.source import Source
-from quicksilver_lab.workloads.postgres import Postgres
+from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent, Row
 from rm_proxy.store.store import Store

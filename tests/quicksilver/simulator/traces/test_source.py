@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from quicksilver.simulator.model import Job
 from quicksilver.simulator.traces.cli import WRITERS, trace
-from quicksilver.simulator.traces.formats import read
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.formats.registry import read
+from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from quicksilver.simulator.traces.source import Source

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from quicksilver.simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
-from quicksilver.simulator.traces.formats import read, read_specs
+from quicksilver.simulator.traces.formats.dynoyarn import read_dynoyarn, write_dynoyarn
+from quicksilver.simulator.traces.formats.registry import read, read_specs
+from quicksilver.simulator.traces.formats.rumen import read_rumen
+from quicksilver.simulator.traces.formats.swim import SwimModel, read_swim
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
-from quicksilver.simulator.traces.rumen import read_rumen
 from quicksilver.simulator.traces.spec import MAP, REDUCE, WINDOW, JobSpec, TaskSpec
-from quicksilver.simulator.traces.swim import SwimModel, read_swim
 from tests.paths import DATA
 
 RECORDED = DATA / "workloads"

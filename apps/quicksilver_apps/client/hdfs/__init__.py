@@ -1,0 +1,1 @@
+"""Files of an application in HDFS."""

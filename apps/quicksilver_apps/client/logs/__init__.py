@@ -1,0 +1,1 @@
+"""Logs of an application's instances."""

@@ -1,0 +1,1 @@
+"""Java, Hadoop's jars and its native library."""

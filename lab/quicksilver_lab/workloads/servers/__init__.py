@@ -1,0 +1,1 @@
+"""Servers that workloads and tests start: Docker's daemon, PostgreSQL."""

@@ -1,0 +1,1 @@
+"""Traces that are drawn: those of clusters and of the papers' evaluations."""

@@ -1,0 +1,1 @@
+"""How granted containers, and news of them, reach the application master."""

@@ -1,0 +1,1 @@
+"""Registration of an attempt, and its return after a restart of ResourceManager or proxy."""

@@ -1,0 +1,82 @@
+"""Inputs of one request's decisions: the application, its queue and its mode, read from the cluster once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from policies.config.schema import Mode
+from policies.decisions.quotas import admits
+from policies.model import AppView, QueueView, Resources
+from rm_proxy.attempt.asks.ask_entry import AskSums
+from rm_proxy.attempt.cluster_view import ClusterView
+
+_NOTHING: Final = Resources()
+
+
+@dataclass(slots=True)
+class RequestView:
+    """The application with all that its attempt holds and asks for, and its queue; both count own decisions."""
+
+    app: AppView
+    queue: QueueView
+    mode: Mode
+    queue_known: bool
+    precedences: frozenset[int]
+    """Of the containers that occupy a node (`rm_proxy.attempt.frameworks`)."""
+    open_q: int
+    """Queueable containers wanted that are counted in it."""
+    asked_size: Resources
+    """Size of those that are asked for at a node."""
+    sums: AskSums | None = None
+    """What the ask table wants, where tokens are given (slot `admit`): `app` shows its guaranteed ones."""
+    _new_q: int = 0
+    _seen_g: tuple[int, Resources] = (0, _NOTHING)
+    """Of `sums`: what `app` shows of them."""
+
+    def __post_init__(self) -> None:
+        """Note what `app` shows to begin with."""
+        if self.sums is not None:
+            self._seen_g = self.sums.asked_g, self.sums.asked_g_size
+
+    def fits(self, sums: AskSums) -> bool:
+        """Return whether it counts what the ask table wants now: else it has to be read anew."""
+        return self.open_q == sums.open_q and self.asked_size == sums.asked_size
+
+    def add(self) -> None:
+        """Count one more wanted container that is queueable; it shows in `app` after `settle`."""
+        self._new_q += 1
+
+    def settle(self) -> None:
+        """Let `app` show all containers that were added, and the guaranteed ones if tokens are given."""
+        count, self._new_q = self._new_q, 0
+        if count:
+            self.open_q += count
+            self.app = replace(self.app, live_q=self.app.live_q + count)
+        sums = self.sums
+        if sums is not None and (sums.asked_g, sums.asked_g_size) != self._seen_g:
+            app, (count_g, size_g) = self.app, self._seen_g
+            size_g = app.asked_g_size + sums.asked_g_size - size_g
+            self.app = replace(app, asked_g=app.asked_g + sums.asked_g - count_g, asked_g_size=size_g)
+            self._seen_g = sums.asked_g, sums.asked_g_size
+
+    def with_nodes(self, pending: int) -> AppView:
+        """Return the application without queueable containers that have no node; pending: those asked for at one."""
+        self.settle()
+        return replace(self.app, live_q=self.app.live_q - self.open_q + pending)
+
+    def bind(self, size: Resources) -> None:
+        """Count one more container that is asked for at a node."""
+        self.asked_size += size
+        self.app = replace(self.app, used_q=self.app.used_q + size)
+        self.queue = self.queue.plus(self.app.user, size)
+
+
+def read_view(
+    cluster: ClusterView, app: AppView, mode: Mode, precedences: frozenset[int], sums: AskSums
+) -> RequestView:
+    """Return the inputs of decisions on an application as they are now."""
+    known = cluster.inventory.queue(app.queue)
+    counted = sums if admits(cluster.policies) else None
+    queue = known or QueueView(app.queue)
+    return RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted)

@@ -1,0 +1,1 @@
+"""What the coordinator knows of each node."""

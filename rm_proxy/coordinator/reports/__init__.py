@@ -1,0 +1,1 @@
+"""What sidecars report, and what follows from it."""

@@ -1,0 +1,106 @@
+"""Events of containers as the sidecars report them: each is handled once, and acknowledged when it is settled."""
+
+from __future__ import annotations
+
+from quicksilver.common.messages import ContainerEvent, EventKind, Report
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.coordinator.attempt_index import AttemptIndex
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.reports.adopted_containers import ENDS, AdoptedContainers
+from rm_proxy.coordinator.reports.event_acks import EventAcks
+from rm_proxy.coordinator.task_durations import TaskDurations
+from rm_proxy.coordinator.yarn_inventory import YarnInventory
+from rm_proxy.domain.ids import attempt_of_container
+
+
+class SidecarEvents:
+    """Gives events to the attempts, and to the parts of the coordinator that learn from them."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        attempts: AttemptIndex,
+        inventory: YarnInventory,
+        adopted: AdoptedContainers,
+        durations: TaskDurations,
+        mover: Mover,
+    ) -> None:
+        self._state, self._attempts, self._inventory = state, attempts, inventory
+        self._adopted, self._durations, self._mover = adopted, durations, mover
+        self._acks = EventAcks(self._settled)
+        self._handled: dict[str, tuple[str, int]] = {}
+        """By node: the boot of its sidecar, and the number of the last event that was handled."""
+
+    def new(self, node_id: str, report: Report) -> list[ContainerEvent]:
+        """Return the events of a report that were not handled before."""
+        last = self._last(node_id, report.boot)
+        return [event for event in report.events if event.seq > last]
+
+    def handle(self, node_id: str, report: Report, now_s: float) -> None:
+        """Handle the new events of a report, and the releases that its sidecar asks for."""
+        for event in self.new(node_id, report):
+            self._on_event(node_id, report.boot, event, now_s)
+        for container_id in report.release:
+            holder = self._attempts.holder(container_id)
+            if holder is not None:
+                holder.containers.give_up(container_id)
+                self._attempts.touched[holder.id] = holder
+
+    def acknowledge(self, node_id: str, report: Report, now_s: float) -> int:
+        """Note the events of a report as handled; returns the number up to which its sidecar may forget them."""
+        known = self._last(node_id, report.boot)
+        last = max(known, max((event.seq for event in report.events), default=known))
+        self._handled[node_id] = report.boot, last
+        return self._acks.up_to(node_id, report.boot, last, now_s)
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self._handled.pop(node_id, None)
+        self._acks.forget_node(node_id)
+
+    def clear(self) -> None:
+        """Forget all: sidecars report unsettled events again to the proxy that serves next."""
+        self._handled.clear()
+        self._acks.clear()
+
+    def _last(self, node_id: str, boot: str) -> int:
+        known = self._handled.get(node_id)
+        return known[1] if known is not None and known[0] == boot else -1
+
+    def _on_event(self, node_id: str, boot: str, event: ContainerEvent, now_s: float) -> None:
+        attempts = self._attempts
+        own = attempts.get(attempt_of_container(event.container_id))
+        if event.am and event.kind is EventKind.ENDED and own is not None:
+            self._master_gone(own, now_s)
+        if own is not None:
+            self._adopted.event(own, event, node_id, now_s)
+        if event.kind in ENDS and not self._settled(event.container_id):
+            self._acks.keep(node_id, boot, event.seq, event.container_id, now_s)
+        if event.kind in (EventKind.ENDED, EventKind.LOST):
+            self._state.nodes[node_id].ended(event.kind is EventKind.LOST)
+        attempt = attempts.holder(event.container_id)
+        if attempt is None:
+            return
+        live = attempt.live.get(event.container_id)
+        app = self._inventory.apps.get(attempt.app_id)
+        if live is not None and app is not None:
+            self._durations.learn(event, live, app, node_id, now_s)
+            self._mover.on_event(event, live)
+        attempt.containers.on_event(event, now_s)
+        attempts.touched[attempt.id] = attempt
+        if self._state.wakeups.waiting:
+            ended = event.kind in ENDS or event.kind is EventKind.ENDED
+            self._state.wakeups.event(attempt.id, ended, now_s)
+
+    def _settled(self, container_id: str) -> bool:
+        """Return whether a container's end is settled; it is not while its attempt has not come here yet."""
+        attempts = self._attempts
+        holder = attempts.holder(container_id) or attempts.get(attempt_of_container(container_id))
+        return holder is not None and holder.containers.settled(container_id)
+
+    def _master_gone(self, attempt: Attempt, now_s: float) -> None:
+        if not attempt.finished:
+            attempt.containers.master_gone(now_s)
+            self._attempts.touched[attempt.id] = attempt
+            self._state.urgent += attempt.take_effects()

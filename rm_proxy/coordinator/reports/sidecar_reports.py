@@ -1,0 +1,165 @@
+"""Handles reports of the sidecars and makes the answers."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+from policies.model import Kind, NodeView
+from quicksilver.common.messages import Ack, Report, Targets
+from rm_proxy.admission.idle_containers import IdleContainers
+from rm_proxy.admission.reclaim import Reclaimer
+from rm_proxy.attempt.effects import DropHeld
+from rm_proxy.coordinator.attempt_restore import AttemptRestore
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.nodes.targets import TargetSetter
+from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
+from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
+from rm_proxy.coordinator.shadow import Shadow
+from rm_proxy.coordinator.task_durations import TaskDurations
+from rm_proxy.coordinator.yarn_inventory import YarnInventory
+from rm_proxy.probes.thief import Thief
+
+MAX_UNLISTED: Final = 1_000
+"""Nodes that report and that the ResourceManager does not list (yet)."""
+
+
+class SidecarReports:
+    """Reports in, acknowledgements out: with targets, containers to shed, drops and promotions."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        inventory: YarnInventory,
+        events: SidecarEvents,
+        adopted: AdoptedContainers,
+        restore: AttemptRestore,
+        durations: TaskDurations,
+        targets: TargetSetter,
+        mover: Mover,
+        thief: Thief,
+        shadow: Shadow,
+        idle: IdleContainers,
+        reclaimer: Reclaimer,
+    ) -> None:
+        self._state, self._inventory, self._events = state, inventory, events
+        self._adopted, self._restore, self._durations = adopted, restore, durations
+        self._targets, self._mover, self._thief = targets, mover, thief
+        self._compared = shadow.nodes
+        self._idle, self._reclaimer = idle, reclaimer
+        self.new_events = events.new
+        self._drops: dict[str, dict[str, str]] = {}
+        """By node: drops that could not be sent, with their reasons."""
+        self._promoted: dict[str, set[str]] = {}
+        """By node: containers that are guaranteed now, and that its sidecar may still take for queueable."""
+
+    def takes_report(self, node_id: str) -> bool:
+        """Return whether a node's report is handled: of nodes that the ResourceManager does not list only some are."""
+        nodes = self._state.nodes
+        return node_id in nodes or sum(1 for node in nodes.values() if node.yarn is None) < MAX_UNLISTED
+
+    def report(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Handle a sidecar's report; events that were acknowledged before are not counted again."""
+        state = self._state
+        node = state.node(node_id)
+        self._adopted.of_report(node_id, report, now_s)
+        self._events.handle(node_id, report, now_s)
+        if node.report is None:
+            state.urgent += self._restore.announce_again(report, now_s)
+        node.confirm(report, now_s)
+        self._compared.report(node_id, report.compared)
+        self._durations.observe(node_id, report, now_s)
+        self._targets.observe(node_id, report, now_s)
+        admission = state.policies.for_nodes.cluster.admission
+        if admission is not None:
+            self._idle.report(report, admission.idle_ratio, now_s)
+        before = node.view
+        outlook = self._durations.outlook
+        full = report.used_g_vcores + report.used_q_vcores >= report.vcores
+        node.frees_s = outlook.frees_s(report) if full else inf
+        self._inventory.refresh(node, now_s)
+        node.yields(state.giving_way.report(report, node.beyond, outlook.work_s, now_s))
+        took_over = self._thief.look(node_id, now_s)
+        if state.wakeups.waiting and (took_over or _more_room(before, node.view)):
+            state.wakeups.places_free(now_s)
+        drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
+        return Ack(
+            events_to=self._events.acknowledge(node_id, report, now_s),
+            drop=list(drops),
+            drop_reason=next(iter(drops.values()), ""),
+            targets=self._targets_of(node_id, report, now_s),
+            shed=self._mover.take(node_id),
+            drain=node.drain(),
+            promoted=self._still_queueable(node_id, report),
+        )
+
+    def observe(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Handle a report while standby: its events are for the proxy that serves."""
+        node = self._state.node(node_id)
+        node.confirm(report, now_s)
+        self._inventory.refresh(node, now_s)
+        return Ack(events_to=-1, active=False)
+
+    def undelivered(self, drop: DropHeld) -> None:
+        """Store a drop that could not be sent; it goes with the answer to the next report of the sidecar.
+
+        For a node that left the cluster none is stored.
+        """
+        if drop.node_id not in self._state.nodes:
+            return
+        self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
+
+    def promoted(self, node_id: str, container_id: str) -> None:
+        """Have a sidecar informed that a container of its node is guaranteed now, unless the node left the cluster."""
+        if node_id not in self._state.nodes:
+            return
+        self._promoted.setdefault(node_id, set()).add(container_id)
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self._drops.pop(node_id, None)
+        self._promoted.pop(node_id, None)
+        self._events.forget_node(node_id)
+        self._idle.forget_node(node_id)
+        self._state.giving_way.forget_node(node_id)
+        self._compared.forget_node(node_id)
+
+    def clear(self) -> None:
+        """Forget all messages to sidecars: another proxy serves now."""
+        self._events.clear()
+        self._drops.clear()
+        self._promoted.clear()
+        self._compared.clear()
+
+    def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
+        """Return the targets of a node, with the outlook of the jobs there.
+
+        None before the first round: the sidecar keeps what it had from an earlier proxy.
+        """
+        targets = self._targets.of(node_id)
+        if targets is None:
+            return None
+        news = self._durations.news(node_id, targets, report, now_s)
+        over = self._reclaimer.over_share()
+        there = sorted({c.app_id for c in report.containers} & over) if over else []
+        return news.model_copy(update={"over_share": there}) if there else news
+
+    def _still_queueable(self, node_id: str, report: Report) -> list[str]:
+        """Return promoted containers that a sidecar still takes for queueable: they are sent until it knows."""
+        promoted = self._promoted.pop(node_id, None)
+        if promoted is None:
+            return []
+        still = [c.container_id for c in report.containers if c.kind != Kind.GUARANTEED and c.container_id in promoted]
+        if still:
+            self._promoted[node_id] = set(still)
+        return still
+
+
+def _more_room(before: NodeView, now: NodeView) -> bool:
+    """Return whether a node may start more queueable containers than at its last report."""
+    if not now.usable:
+        return False
+    used, was = now.used_g + now.used_q, before.used_g + before.used_q
+    less = used.memory_mb < was.memory_mb or used.vcores < was.vcores or now.slots > before.slots
+    return not before.usable or less or now.containers < before.containers or now.queue_length < before.queue_length

@@ -1,0 +1,1 @@
+"""Connections of application masters, and those to the ResourceManager."""

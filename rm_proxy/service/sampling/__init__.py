@@ -1,0 +1,1 @@
+"""Samples of the cluster, its queues and decisions for pages and metrics."""

@@ -1,0 +1,1 @@
+"""Starts that wait at a node: their order, their expected waits, and which ones are shed."""

@@ -1,0 +1,1 @@
+"""How a start is admitted: held, let through, or launched."""

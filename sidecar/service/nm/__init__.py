@@ -1,0 +1,1 @@
+"""The NodeManager's own REST, read by the sidecar."""

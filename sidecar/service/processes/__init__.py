@@ -1,0 +1,1 @@
+"""Processes of containers: their pid files, and when they end."""
