@@ -3,8 +3,8 @@ faster.
 
 `sidecar.cpu_sharing.las` is where the algorithm is, for containers of any size that are resized by a shell. Of that
 this keeps what is left when each task takes the one core and resizes take no time; a test holds one against the other
-(tests/quicksilver/simulator/test_kairos_slots.py). Turns that change nothing outside the node are made up for when it
-is next looked at.
+(tests/quicksilver/simulator/systems/test_kairos_slots.py). Turns that change nothing outside the node are made up for
+when it is next looked at.
 """
 
 from __future__ import annotations

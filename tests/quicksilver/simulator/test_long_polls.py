@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import load
-from tests.quicksilver.simulator.test_stages import drawn
+from tests.quicksilver.simulator.systems.test_stages import drawn
 
 ONE = ClusterModel(nodes=1, slots=1, delay_s=0.0)
 LATE = {"queues": ["*"], "routes": [{"policy": "only_q"}], "place": {"policy": "late"}, "quota": {"policy": "none"}}

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 
 from quicksilver_lab.cluster import Cluster
-from tests.real.restarts import Recovery, jobs, nothing_left, queueable_maps, states, two_nodes
+from tests.real.failures.restarts import Recovery, jobs, nothing_left, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
-"""The short campaign (tests/real/test_faults.py) kills the ResourceManager too."""
+"""The short campaign (tests/real/failures/test_faults.py) kills the ResourceManager too."""
 
 
 @pytest.fixture(scope="module")

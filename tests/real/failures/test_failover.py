@@ -8,7 +8,7 @@ import pytest
 
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.daemons import ha_state
-from tests.real.restarts import Recovery, jobs, nothing_left, poll, queueable_maps, states, two_nodes
+from tests.real.failures.restarts import Recovery, jobs, nothing_left, poll, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(300)]
 
