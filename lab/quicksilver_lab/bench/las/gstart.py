@@ -182,7 +182,7 @@ def _why(filler: Master, life: asyncio.Task[None]) -> str:
 
 
 async def starts(where: Site, count: int, alive: int, fillers: int) -> Starts:
-    """Fill the node with endless tasks, `alive` of `held` running, then start `count` guaranteed containers in turn."""
+    """Fill the node with endless tasks, `alive` of `fillers` running; then start `count` guaranteed containers."""
     filler = Master(replace(where, heartbeat_s=0.2), [Stage(20, fillers, _ENDLESS_S)], name="filler")
     life = asyncio.create_task(filler.run())
     starter, result = Starter(where), Starts()
@@ -206,7 +206,7 @@ async def starts(where: Site, count: int, alive: int, fillers: int) -> Starts:
 def measure(
     scale: Scale, count: int, by_mode: dict[str, Starts], workdir: Path, base_port: int, progress: Progress
 ) -> None:
-    """Put the starts of each mode into `found`: `las`, `kill`, `stock`. Raises QuicksilverError."""
+    """Put the starts of each mode into `by_mode`: `las`, `kill`, `stock`. Raises QuicksilverError."""
     for name, mode in modes_of(scale).items():
         alive = scale.cores + EXTRA if name == "las" else scale.cores
         with modes.running(mode, workdir, base_port, progress, QUEUES) as cluster:

@@ -105,7 +105,7 @@ class Found:
 
 
 def measure(plan: Plan, findings: Found, workdir: Path, base_port: int, progress: Progress) -> None:
-    """Run all parts of the plan. Raises QuicksilverError; `found` has what was measured before."""
+    """Run all parts of the plan. Raises QuicksilverError; `findings` have what was measured before."""
     if not plan.docker:
         _measure(plan, findings, workdir, base_port, progress, lambda mode: mode)
         return
