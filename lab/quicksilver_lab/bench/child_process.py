@@ -29,12 +29,12 @@ class Served(Protocol):
 
 
 class Child:
-    """The process; use it in a with block. `make` is called in its event loop, `what` names it in errors."""
+    """The process; use it in a with block. `make` is called in its event loop, `name` says in errors which it is."""
 
-    def __init__(self, what: str, make: Callable[[], Served]) -> None:
+    def __init__(self, name: str, make: Callable[[], Served]) -> None:
         context = multiprocessing.get_context("spawn")
-        self._what = what
-        self._ours, theirs = context.Pipe()
+        self._name = name
+        self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, make), daemon=True)
         self._process.start()
         theirs.close()
@@ -47,7 +47,7 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._ours.close()
+        self._connection.close()
         self._process.join(_END_S)
         if self._process.is_alive():
             self._process.kill()
@@ -56,12 +56,12 @@ class Child:
     def call(self, name: str, *arguments: Any) -> Any:
         """Call a coroutine of what lives there; return its result. Raises ChildError."""
         try:
-            self._ours.send((name, arguments))
-            answer = self._ours.recv()
+            self._connection.send((name, arguments))
+            answer = self._connection.recv()
         except (EOFError, ConnectionError):
-            raise ChildError("the process ended", place=self._what) from None
+            raise ChildError("the process ended", place=self._name) from None
         if isinstance(answer, str):
-            raise ChildError(answer, place=self._what)
+            raise ChildError(answer, place=self._name)
         return answer[0]
 
 

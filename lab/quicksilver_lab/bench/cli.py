@@ -18,7 +18,7 @@ class Command(NamedTuple):
     """The place of a command, and its line in `--help` and `list`."""
 
     place: str
-    what: str
+    summary: str
 
 
 BENCHMARKS: Final = {
@@ -77,23 +77,23 @@ class Benchmarks(Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command. Raises ClickException when it needs a package that is not installed."""
-        found = _COMMANDS.get(cmd_name)
-        if found is None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
             return super().get_command(ctx, cmd_name)
-        module, _, attribute = found.place.partition(":")
+        module, _, attribute = entry.place.partition(":")
         try:
             command = getattr(importlib.import_module(module), attribute)
         except ModuleNotFoundError as error:
-            what = f"`quicksilver bench {cmd_name}` needs {error.name}, which is not installed"
-            raise click.ClickException(f"{what}; run pip install {LAB}=={version()}, which brings it") from error
-        assert isinstance(command, click.Command), f"{found.place} is no command"
+            message = f"`quicksilver bench {cmd_name}` needs {error.name}, which is not installed"
+            raise click.ClickException(f"{message}; run pip install {LAB}=={version()}, which brings it") from error
+        assert isinstance(command, click.Command), f"{entry.place} is no command"
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines without importing them."""
         own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
         with formatter.section("Commands"):
-            formatter.write_dl([*own, *((name, found.what) for name, found in _COMMANDS.items())])
+            formatter.write_dl([*own, *((name, entry.summary) for name, entry in _COMMANDS.items())])
 
 
 @click.group(cls=Benchmarks)
@@ -106,11 +106,11 @@ def bench() -> None:
 def list_command(as_json: bool) -> None:
     """List the benchmarks."""
     if as_json:
-        click.echo(json.dumps({name: found.what for name, found in BENCHMARKS.items()}))
+        click.echo(json.dumps({name: entry.summary for name, entry in BENCHMARKS.items()}))
         return
     table = Table(box=None)
     for column in ("benchmark", "what is measured"):
         table.add_column(column)
-    for name, found in BENCHMARKS.items():
-        table.add_row(name, found.what)
+    for name, entry in BENCHMARKS.items():
+        table.add_row(name, entry.summary)
     Console().print(table)

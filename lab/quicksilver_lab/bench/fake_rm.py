@@ -42,8 +42,8 @@ class StandIn(asyncio.Protocol):
     def _answer(self, call: Call) -> y.AllocateResponseProto | y.RegisterApplicationMasterResponseProto:
         if call.method != "allocate":
             return y.RegisterApplicationMasterResponseProto(queue="default")
-        asked = y.AllocateRequestProto.FromString(call.body)
-        answer = y.AllocateResponseProto(response_id=asked.response_id + 1)
+        request = y.AllocateRequestProto.FromString(call.body)
+        answer = y.AllocateResponseProto(response_id=request.response_id + 1)
         if self.padding:
             token = answer.am_rm_token
             token.identifier, token.password, token.kind, token.service = b"x" * self.padding, b"", "", ""

@@ -19,7 +19,7 @@ Harm = Mapping[str, Any]
 """Of one pair of competitors."""
 
 
-def harm(stock: Sequence[RunResult], ours: Sequence[RunResult], counted: Counted) -> dict[str, Any]:
+def harm(stock: Sequence[RunResult], runs: Sequence[RunResult], counted: Counted) -> dict[str, Any]:
     """Return how the jobs of a competitor fared against those of a stock one; {} when they have no job in common.
 
     Jobs are paired by seed and number. `jobs` pairs; `harmed` jobs, among them `unfinished`, which ended under the
@@ -29,7 +29,7 @@ def harm(stock: Sequence[RunResult], ours: Sequence[RunResult], counted: Counted
     base = {(run.seed, job.number): sizes.latency_s(job) for run in stock for job in counted(run) if job.ended_s}
     pairs = [
         (run.seed, base[run.seed, job.number], job)
-        for run in ours
+        for run in runs
         for job in counted(run)
         if (run.seed, job.number) in base
     ]
@@ -38,28 +38,28 @@ def harm(stock: Sequence[RunResult], ours: Sequence[RunResult], counted: Counted
     both = [(seed, was_s, job, sizes.latency_s(job)) for seed, was_s, job in pairs if job.ended_s is not None]
     unfinished = len(pairs) - len(both)
     longer = sum(took_s > RATIO * was_s and took_s > was_s + LONGER_S for _, was_s, _, took_s in both)
-    found: dict[str, Any] = {"jobs": len(pairs), "harmed": longer + unfinished, "unfinished": unfinished}
+    result: dict[str, Any] = {"jobs": len(pairs), "harmed": longer + unfinished, "unfinished": unfinished}
     if both:
-        seed, was_s, job, took_s = max(both, key=lambda one: one[3] / one[1])
-        found["ratio_p95"] = round(percentile([took_s / was_s for _, was_s, _, took_s in both], 95), 3)
-        found["ratio_worst"] = round(took_s / was_s, 3)
+        seed, was_s, job, took_s = max(both, key=lambda entry: entry[3] / entry[1])
+        result["ratio_p95"] = round(percentile([took_s / was_s for _, was_s, _, took_s in both], 95), 3)
+        result["ratio_worst"] = round(took_s / was_s, 3)
         worst = {"seed": seed, "job": job.number, "class": job.klass}
-        found["worst"] = worst | {"stock_s": round(was_s, 2), "s": round(took_s, 2)}
-    return found
+        result["worst"] = worst | {"stock_s": round(was_s, 2), "s": round(took_s, 2)}
+    return result
 
 
-def sentence(who: str, whom: str, found: Harm, where: str = "") -> str:
+def sentence(competitor: str, rival: str, result: Harm, where: str = "") -> str:
     """Return what `harm` found in words. where: on which jobs, such as " on google"."""
     text = (
-        f"`{who}` against `{whom}`{where}: {found['harmed']} of {found['jobs']} jobs took more than {RATIO:g} times as "
-        f"long and {LONGER_S:g} s longer"
+        f"`{competitor}` against `{rival}`{where}: {result['harmed']} of {result['jobs']} jobs took more than "
+        f"{RATIO:g} times as long and {LONGER_S:g} s longer"
     )
-    if found["unfinished"]:
-        text += f", of which {found['unfinished']} did not end"
-    if "worst" in found:
-        worst = found["worst"]
+    if result["unfinished"]:
+        text += f", of which {result['unfinished']} did not end"
+    if "worst" in result:
+        worst = result["worst"]
         text += (
-            f"; p95 of all ratios {shown(found['ratio_p95'])}, the worst {shown(found['ratio_worst'])} (job "
+            f"; p95 of all ratios {shown(result['ratio_p95'])}, the worst {shown(result['ratio_worst'])} (job "
             f"{worst['job']}, {worst['class']}: {shown(worst['stock_s'])} s became {shown(worst['s'])} s)"
         )
     return f"{text}."

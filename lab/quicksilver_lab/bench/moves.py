@@ -53,15 +53,15 @@ class Delays:
 
     def figures(self) -> dict[str, float | int]:
         """Return count, p50, p95 and the largest, beside what came to nothing."""
-        found: dict[str, float | int] = {
+        result: dict[str, float | int] = {
             "moves": len(self.delays_s),
             "unused": self.unused,
             "attempts_lost": self.attempts_lost,
         }
         if self.delays_s:
             for name, percent in (("p50_s", 50), ("p95_s", 95), ("max_s", 100)):
-                found[name] = round(percentile(self.delays_s, percent), 3)
-        return found
+                result[name] = round(percentile(self.delays_s, percent), 3)
+        return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,37 +137,37 @@ def delays(moves: Sequence[tuple[float, str]], lives: Sequence[Life]) -> tuple[l
     moves: (when, node) of one application; lives: its containers. Each start belongs to one move, the first before it.
     """
     starts = sorted((life.running_s, life.node) for life in lives if life.running_s is not None)
-    left, found = sorted(moves), []
+    pending, delays_s = sorted(moves), []
     for at_s, node in starts:
-        before = [move for move in left if move[1] == node and move[0] <= at_s + _CLOCK_S]
+        before = [move for move in pending if move[1] == node and move[0] <= at_s + _CLOCK_S]
         if before:
-            found.append(max(0.0, at_s - before[0][0]))
-            left.remove(before[0])
-    return found, len(left)
+            delays_s.append(max(0.0, at_s - before[0][0]))
+            pending.remove(before[0])
+    return delays_s, len(pending)
 
 
-def _measure(cluster: Cluster, scene: Scene, held: str, rounds: int) -> Delays:
-    stack = LocalDaemons(cluster, {**_BASE, **scene.policies, "long_poll": held})
-    stack.folder = cluster.spec.workdir / f"quicksilver-{scene.slot}-{held}"
+def _measure(cluster: Cluster, scene: Scene, long_poll: str, rounds: int) -> Delays:
+    stack = LocalDaemons(cluster, {**_BASE, **scene.policies, "long_poll": long_poll})
+    stack.folder = cluster.spec.workdir / f"quicksilver-{scene.slot}-{long_poll}"
     names = {address.host: address.name for address in cluster.spec.node_addresses}
-    found = Delays()
+    result = Delays()
     stack.start()
     try:
         for _ in range(rounds):
             app_id, tasks = asyncio.run(scene.play(cluster))
             time.sleep(_SETTLED_S)
-            told = stack.get(f"/v1/choices?slot={scene.slot}&app={app_id}&limit=1000")["items"]
-            moves = [(one["at_s"], names[one["node_id"].rpartition(":")[0]]) for one in told]
+            choices = stack.get(f"/v1/choices?slot={scene.slot}&app={app_id}&limit=1000")["items"]
+            moves = [(choice["at_s"], names[choice["node_id"].rpartition(":")[0]]) for choice in choices]
             logs = [(name, cluster.log(f"nodemanager-{name}")) for name in names.values()]
             lives = read_lives(logs)
             ran = [lives[cid] for task in tasks for cid in task.containers if cid in lives]
             delays_s, unused = delays(moves, ran)
-            found.delays_s += delays_s
-            found.unused += unused
-            found.attempts_lost += sum(code != 0 for task in tasks for code in task.exits)
+            result.delays_s += delays_s
+            result.unused += unused
+            result.attempts_lost += sum(code != 0 for task in tasks for code in task.exits)
     finally:
         stack.stop()
-    return found
+    return result
 
 
 def _spec(workdir: Path, base_port: int) -> ClusterSpec:
@@ -194,23 +194,23 @@ def _spec(workdir: Path, base_port: int) -> ClusterSpec:
 def moves(rounds: int, workdir: Path, base_port: int, folder: Path) -> None:
     """How soon a task starts elsewhere once its place was stolen or corrected."""
     machine, progress = results.machine(), Progresses()
-    found: dict[str, dict[str, Delays]] = {}
+    by_scene: dict[str, dict[str, Delays]] = {}
     cluster = Cluster(_spec(workdir.resolve(), base_port))
     with interruptible():
         cluster.start()
         try:
             for scene in SCENES:
-                for name, held in ANSWERS.items():
+                for name, long_poll in ANSWERS.items():
                     progress(f"{scene.slot}, {name}: {rounds} rounds")
-                    found.setdefault(scene.slot, {})[name] = _measure(cluster, scene, held, rounds)
+                    by_scene.setdefault(scene.slot, {})[name] = _measure(cluster, scene, long_poll, rounds)
         finally:
             cluster.stop()
-    figures = {slot: {name: one.figures() for name, one in of.items()} for slot, of in found.items()}
-    raw = {slot: {name: one.delays_s for name, one in of.items()} for slot, of in found.items()}
+    figures = {slot: {name: sample.figures() for name, sample in of.items()} for slot, of in by_scene.items()}
+    raw = {slot: {name: sample.delays_s for name, sample in of.items()} for slot, of in by_scene.items()}
     result = {"bench": "moves", "nodes": NODES, "vcores": VCORES, "rounds": rounds, "machine": machine, **figures}
     progress(f"written to {results.write('moves', result, raw, folder)}")
     click.echo(json.dumps(result))
-    if not all(one.delays_s for of in found.values() for one in of.values()):
+    if not all(sample.delays_s for of in by_scene.values() for sample in of.values()):
         sys.exit(1)
 
 

@@ -83,12 +83,12 @@ def free_port() -> int:
         return port
 
 
-async def until(true: Any, seconds: float, what: str) -> None:
+async def until(true: Any, seconds: float, description: str) -> None:
     """Wait for something. Raises QuicksilverError when it does not come."""
     end_s = time.monotonic() + seconds
     while not await asyncio.to_thread(true):
         if time.monotonic() > end_s:
-            raise QuicksilverError(f"not within {seconds:g} s: {what}")
+            raise QuicksilverError(f"not within {seconds:g} s: {description}")
         await asyncio.sleep(0.1)
 
 
@@ -174,15 +174,15 @@ async def run(silent: int, known: int) -> dict[str, Any]:
 @click.option("--folder", type=click.Path(file_okay=False, path_type=Path), default=RESULTS, show_default=True)
 def overload(silent: int, known: int, folder: Path) -> None:
     """Open idle connections at the proxy; print what they cost as JSON."""
-    wanted = 2 * (silent + known) + OTHER_FILES  # the proxy's need
-    if raise_open_files(wanted, "--silent, --known") < wanted:
-        raise click.ClickException(f"too few open files are allowed; `ulimit -Hn` must be {wanted} or more")
+    need = 2 * (silent + known) + OTHER_FILES  # the proxy's need
+    if raise_open_files(need, "--silent, --known") < need:
+        raise click.ClickException(f"too few open files are allowed; `ulimit -Hn` must be {need} or more")
     try:
-        found = asyncio.run(run(silent, known))
+        outcome = asyncio.run(run(silent, known))
     except QuicksilverError as error:
         raise click.ClickException(str(error)) from error
-    raw = found.pop("raw")
-    result = {"bench": "overload", "machine": machine(), "commit": commit(), **found}
+    raw = outcome.pop("raw")
+    result = {"bench": "overload", "machine": machine(), "commit": commit(), **outcome}
     write("overload", result, raw, folder)
     click.echo(json.dumps(result))
 

@@ -101,12 +101,12 @@ class Beater:
 
 async def beaters(cluster: Cluster, count: int) -> list[Beater]:
     """Submit `count` unmanaged applications."""
-    found = []
+    result = []
     async with RmClient(*cluster.spec.rm_client, user=USER) as rm:
         apps = [await rm.submit_unmanaged(name=title(f"beater {n}"), app_type=APP_TYPE) for n in range(count)]
         for app in apps:
-            found.append(Beater(cluster, await rm.am_rm_token(app, timeout_s=60)))
-    return found
+            result.append(Beater(cluster, await rm.am_rm_token(app, timeout_s=60)))
+    return result
 
 
 async def kill_proxy(stack: LocalDaemons, masters: list[Beater], rounds: int, between_s: float) -> dict[str, Any]:
@@ -142,7 +142,7 @@ async def kill_sidecars(
     refused: list[str] = []
     nodes = cluster.spec.node_addresses
     for number in range(rounds):
-        for priority, found in felt_s.items():
+        for priority, samples in felt_s.items():
             node = nodes[number % len(nodes)]
             master.ask += rows(priority, 1, (node.host,), False)
             async with asyncio.timeout(_PATIENCE_S):
@@ -153,7 +153,7 @@ async def kill_sidecars(
             await asyncio.to_thread(stack.kill, name)
             try:
                 await _start(master, container)
-                found.append(time.monotonic() - killed_s)
+                samples.append(time.monotonic() - killed_s)
             except ContainerRefusedError as error:
                 refused.append(str(error))
             await asyncio.sleep(between_s * random.uniform(*_SPREAD))

@@ -67,10 +67,10 @@ def _summary(by_masters: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the headline: of each figure the worse of the numbers of masters."""
     every = by_masters.values()
     return {
-        "throughput_ratio": min(one["throughput_ratio"]["median"] for one in every),
-        "added_p50_ms": max(one["heartbeat"]["added_p50_ms"]["median"] for one in every),
-        "added_p99_ms": max(one["heartbeat"]["added_p99_ms"]["median"] for one in every),
-        "cpu_us_per_allocate": max(one["cpu_us_per_allocate"]["median"] for one in every),
+        "throughput_ratio": min(row["throughput_ratio"]["median"] for row in every),
+        "added_p50_ms": max(row["heartbeat"]["added_p50_ms"]["median"] for row in every),
+        "added_p99_ms": max(row["heartbeat"]["added_p99_ms"]["median"] for row in every),
+        "cpu_us_per_allocate": max(row["cpu_us_per_allocate"]["median"] for row in every),
     }
 
 
@@ -90,17 +90,17 @@ def _at(load: LoadProcess, masters: int, plan: Plan, progress: Progress) -> tupl
         phases = [Phase(masters, 1.0, plan.paced_s, 2 + number % 2, interval_s) for number in range(plan.rounds)]
         paced[name] = [load.run(phase) for phase in phases]
     result = closed | {name: paced_figures(measured) for name, measured in paced.items()}
-    result["foreign_cores"] = spread([_foreign_cores(one) for pair in rounds for one in pair], 2)
+    result["foreign_cores"] = spread([_foreign_cores(sample) for pair in rounds for sample in pair], 2)
     result["half_load"]["rate_per_s"] = round(masters / half_s)
     result["heartbeat"]["rate_per_s"] = round(masters / plan.interval_s)
-    raw = {"closed_loop": [[asdict(one) for one in pair] for pair in rounds]}
-    return result, raw | {name: [asdict(one) for one in measured] for name, measured in paced.items()}
+    raw = {"closed_loop": [[asdict(sample) for sample in pair] for pair in rounds]}
+    return result, raw | {name: [asdict(sample) for sample in measured] for name, measured in paced.items()}
 
 
 def _foreign_cores(measured: Measured) -> float:
     """Return how many cores were kept busy by what has nothing to do with the measurement."""
-    ours = sum(measured.cpu_s[name] for name in _PROCESSES)
-    return max(0.0, measured.cpu_s["machine"] - ours) / measured.seconds
+    own_s = sum(measured.cpu_s[name] for name in _PROCESSES)
+    return max(0.0, measured.cpu_s["machine"] - own_s) / measured.seconds
 
 
 def _rate(measured: Measured, side: int) -> float:
@@ -119,13 +119,13 @@ def closed_figures(rounds: list[tuple[Measured, Measured]]) -> dict[str, Any]:
 
 
 def _side(measured: list[Measured], side: int) -> dict[str, Any]:
-    rates = [_rate(one, side) for one in measured]
+    rates = [_rate(sample, side) for sample in measured]
     return {
         "rate_per_s": spread(rates, 0),
-        "p50_ms": spread([percentile(one.latency_us[side], 50) / 1e3 for one in measured], 3),
-        "p99_ms": spread([percentile(one.latency_us[side], 99) / 1e3 for one in measured], 3),
+        "p50_ms": spread([percentile(sample.latency_us[side], 50) / 1e3 for sample in measured], 3),
+        "p99_ms": spread([percentile(sample.latency_us[side], 99) / 1e3 for sample in measured], 3),
         "cpu_us": {
-            name: spread([one.cpu_s[name] * 1e6 / len(one.latency_us[side]) for one in measured], 1)
+            name: spread([sample.cpu_s[name] * 1e6 / len(sample.latency_us[side]) for sample in measured], 1)
             for name in _PROCESSES
         },
     }
@@ -135,16 +135,16 @@ def paced_figures(measured: list[Measured]) -> dict[str, Any]:
     """Return what paced masters see; both sides were measured within the same seconds."""
     figures: dict[str, Any] = {}
     for q in (50, 99):
-        both = [[percentile(samples, q) / 1e3 for samples in one.latency_us] for one in measured]
+        both = [[percentile(samples, q) / 1e3 for samples in sample.latency_us] for sample in measured]
         figures[f"direct_p{q}_ms"] = spread([direct for direct, _ in both], 3)
         figures[f"proxied_p{q}_ms"] = spread([proxied for _, proxied in both], 3)
         figures[f"added_p{q}_ms"] = spread([proxied - direct for direct, proxied in both], 3)
-    proxied_s = [one.cpu_s["proxy"] * 1e6 / max(1, len(one.latency_us[1])) for one in measured]
-    sent = [[len(samples) / one.seconds for samples in one.latency_us] for one in measured]
+    proxied_s = [sample.cpu_s["proxy"] * 1e6 / max(1, len(sample.latency_us[1])) for sample in measured]
+    sent = [[len(samples) / sample.seconds for samples in sample.latency_us] for sample in measured]
     return figures | {
         "proxy_cpu_us_per_allocate": spread(proxied_s, 1),
         "throughput_ratio": spread([proxied / direct for direct, proxied in sent]),
-        "generator_late_ms": round(median(one.late_ms for one in measured), 2),
+        "generator_late_ms": round(median(sample.late_ms for sample in measured), 2),
     }
 
 

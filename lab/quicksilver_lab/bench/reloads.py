@@ -112,12 +112,12 @@ class Reloader(threading.Thread):
         if not answer.ok:
             self.done.wrong.append(f"{number}: refused: {answer.text}")
             return
-        found = answer.json()
+        report = answer.json()
         self.done.ok += 1
-        self.done.versions[found["version"]] = number
-        self.done.nodes_ok += sum(node["ok"] for node in found["nodes"])
+        self.done.versions[report["version"]] = number
+        self.done.nodes_ok += sum(node["ok"] for node in report["nodes"])
         self.done.wrong += [
-            f"{number}: {node['node_id']}: {node['error']}" for node in found["nodes"] if not node["ok"]
+            f"{number}: {node['node_id']}: {node['error']}" for node in report["nodes"] if not node["ok"]
         ]
 
     def _hang_up(self, number: int) -> None:
@@ -159,19 +159,19 @@ def judge(decisions: list[dict[str, Any]], versions: Mapping[str, int]) -> dict[
     A decision that no policy made, such as that of an application master's own container, is not checked.
     """
     mixed, checked, by_version = [], 0, Counter[str]()
-    for one in decisions:
-        threshold = re.search(r"td (\d+) s", one["route_reason"])
-        if one["version"] and threshold:
+    for decision in decisions:
+        threshold = re.search(r"td (\d+) s", decision["route_reason"])
+        if decision["version"] and threshold:
             checked += 1
-            by_version[one["version"]] += 1
-            if versions.get(one["version"]) != int(threshold[1]) - TD_S:
-                mixed.append(f"{one['container_id']}: {one['version']}: {one['route_reason']}")
-        placed = re.search("|".join(PLACES), one["place_reason"])
-        if one["place_version"] and placed:
+            by_version[decision["version"]] += 1
+            if versions.get(decision["version"]) != int(threshold[1]) - TD_S:
+                mixed.append(f"{decision['container_id']}: {decision['version']}: {decision['route_reason']}")
+        placed = re.search("|".join(PLACES), decision["place_reason"])
+        if decision["place_version"] and placed:
             checked += 1
-            number = versions.get(one["place_version"])
+            number = versions.get(decision["place_version"])
             if number is None or PLACES[number % len(PLACES)] != placed[0]:
-                mixed.append(f"{one['container_id']}: {one['place_version']}: {one['place_reason']}")
+                mixed.append(f"{decision['container_id']}: {decision['place_version']}: {decision['place_reason']}")
     return {
         "decisions": len(decisions),
         "checked": checked,
@@ -184,8 +184,8 @@ def judge(decisions: list[dict[str, Any]], versions: Mapping[str, int]) -> dict[
 def run(env: Environment, jobs: int, count: int, pause_s: float) -> dict[str, Any]:
     """Make a history, run GridMix on it, and reload meanwhile; return the result."""
     assert env.stack is not None
-    made = make_history(env, jobs)
-    trace = make_trace(env.cluster, [job.job_id for job in made], env.progress)
+    history = make_history(env, jobs)
+    trace = make_trace(env.cluster, [job.job_id for job in history], env.progress)
     reloader = Reloader(env.stack, count, pause_s)
     reloader.start()
     begun_s = time.monotonic()

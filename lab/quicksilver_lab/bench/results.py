@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
 def commit() -> str:
     """Return the commit of this checkout, with `+` behind it when files differ from it; "" outside of a checkout."""
     try:
-        found = subprocess.run(
+        completed = subprocess.run(
             ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -43,7 +43,7 @@ def commit() -> str:
         )
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return found.stdout.strip()
+    return completed.stdout.strip()
 
 
 def write(name: str, result: Mapping[str, Any], raw: Mapping[str, Any], folder: Path = RESULTS) -> Path:

@@ -103,11 +103,11 @@ async def submit(address: tuple[str, int], count: int, progress: Progress) -> li
     Raises RemoteCallError, RuntimeError when one is not admitted, TimeoutError.
     """
     tokens: list[bytes] = []
-    left = iter(range(count))
+    numbers = iter(range(count))
 
     async def work() -> None:
         async with RmClient(*address, user=_USER) as client:
-            for _ in left:
+            for _ in numbers:
                 app_id = await client.submit_unmanaged(name=title("of bench relay"), app_type=APP_TYPE)
                 token = await client.am_rm_token(app_id, timeout_s=120.0)
                 tokens.append(token.SerializeToString())

@@ -56,14 +56,16 @@ def classes(jobs: Sequence[JobRecord]) -> dict[str, dict[str, Any]]:
 def _grouped(
     jobs: Sequence[JobRecord], names: Sequence[str], class_of: Callable[[JobRecord], str]
 ) -> dict[str, dict[str, float]]:
-    found = {name: [job for job in jobs if class_of(job) == name] for name in names}
-    return {name: {"jobs": len(own)} | latencies(own) for name, own in found.items() if own}
+    by_class = {name: [job for job in jobs if class_of(job) == name] for name in names}
+    return {name: {"jobs": len(own)} | latencies(own) for name, own in by_class.items() if own}
 
 
-def mean_ratios(first: Mapping[str, Mapping[str, float]], other: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Return other / first of the mean latency of each class that both have."""
+def mean_ratios(
+    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
+) -> dict[str, float]:
+    """Return second / first of the mean latency of each class that both have."""
     return {
-        name: round(other[name]["latency_mean_s"] / one["latency_mean_s"], 4)
-        for name, one in first.items()
-        if name in other and one["latency_mean_s"]
+        name: round(second[name]["latency_mean_s"] / figures["latency_mean_s"], 4)
+        for name, figures in first.items()
+        if name in second and figures["latency_mean_s"]
     }

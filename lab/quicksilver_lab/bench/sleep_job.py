@@ -50,8 +50,8 @@ class Job:
         self.headroom_mb: int | None = None
         """As the last answer has it."""
         self._am = am
-        self._wanted: dict[tuple[int, int], deque[Task]] = {}
-        self._told: dict[tuple[int, int], int] = {}
+        self._waiting: dict[tuple[int, int], deque[Task]] = {}
+        self._ask_counts: dict[tuple[int, int], int] = {}
         self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
         self._strict: set[tuple[int, int]] = set()
         self._types: dict[tuple[int, int], y.ExecutionTypeRequestProto] = {}
@@ -80,7 +80,7 @@ class Job:
             self._strict.add(key)
         kind = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
         self._types[key] = y.ExecutionTypeRequestProto(execution_type=kind, enforce_execution_type=enforced)
-        self._wanted.setdefault(key, deque()).extend(tasks)
+        self._waiting.setdefault(key, deque()).extend(tasks)
         return tasks
 
     async def until_done(self, tasks: Sequence[Task] | None = None, within_s: float = 240.0) -> None:
@@ -113,13 +113,13 @@ class Job:
         done = sum(task.done for task in self.tasks)
         request = y.AllocateRequestProto(progress=done / max(1, len(self.tasks)), release=self._release)
         self._release = []
-        for key, waiting in self._wanted.items():
-            if self._told.get(key, 0) != len(waiting):
+        for key, waiting in self._waiting.items():
+            if self._ask_counts.get(key, 0) != len(waiting):
                 rows = _rows(key, len(waiting), self._hosts[key], key in self._strict)
                 for row in rows:
                     row.execution_type_request.CopyFrom(self._types[key])
                 request.ask.extend(rows)
-                self._told[key] = len(waiting)
+                self._ask_counts[key] = len(waiting)
         return request
 
     async def _take(self, answer: y.AllocateResponseProto) -> None:
@@ -142,20 +142,20 @@ class Job:
         elif status.exit_status in SYSTEM:
             key = task.priority, task.memory_mb
             self._hosts[key] = ()
-            self._wanted[key].append(task)
+            self._waiting[key].append(task)
         else:
             self.errors.append(f"{name}: exit {status.exit_status}: {status.diagnostics[:300]}")
 
     async def _allocated(self, container: y.ContainerProto) -> None:
         name = container_name(container.id)
         key = container.priority.priority, container.resource.memory
-        waiting = self._wanted.get(key)
+        waiting = self._waiting.get(key)
         if key in self._types and container.execution_type != self._types[key].execution_type:
             self.errors.append(f"{name} came as another type than it was asked for: {container.execution_type}")
         if not waiting:
             self._release.append(container.id)
             return
-        self._told[key] -= 1
+        self._ask_counts[key] -= 1
         task = waiting.popleft()
         task.containers.append(name)
         self._running[name] = task
@@ -211,12 +211,12 @@ async def job(
     async with AmClient(*spec.scheduler, token) as am:
         async with asyncio.timeout(_CALL_S):
             await am.register()
-        made = make(am, app_name(app_id))
-        beating = asyncio.create_task(made.beat())
+        instance = make(am, app_name(app_id))
+        beating = asyncio.create_task(instance.beat())
         ended = False
         try:
             await asyncio.sleep(_SETUP_S)
-            yield made
+            yield instance
             ended = True
         finally:
             beating.cancel()
@@ -228,5 +228,5 @@ async def job(
                 else:
                     async with RmClient(*spec.rm_client, user=user) as rm:
                         await rm.kill(app_id, diagnostics="given up")
-    if made.errors:
-        raise BenchError(f"{name}: {'; '.join(made.errors)}")
+    if instance.errors:
+        raise BenchError(f"{name}: {'; '.join(instance.errors)}")

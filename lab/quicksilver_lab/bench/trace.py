@@ -65,9 +65,9 @@ def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
 
 def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: Size, base_port: int) -> RunSpec:
     """Return how one competitor runs jobs that were warmed, each of which comes when it arrives."""
-    found = spec(Step("micro", competitor, 1, size), base_port)  # whose nodes are alike
+    base = spec(Step("micro", competitor, 1, size), base_port)  # whose nodes are alike
     return replace(
-        found,
+        base,
         workload=name,
         concurrent=None,
         warm_s=WARM_S,
@@ -81,28 +81,28 @@ def counted(run: RunResult) -> list[JobRecord]:
     return [job for job in run.jobs if job.klass != WARM]
 
 
-def summary(found: RunResult) -> dict[str, Any]:
+def summary(result: RunResult) -> dict[str, Any]:
     """Return one run's figures, times in seconds: all jobs but the first ones of class WARM count."""
-    jobs = counted(found)
+    jobs = counted(result)
     ended = [job for job in jobs if job.ended_s is not None]
     tasks = [task for job in jobs for task in job.tasks if task.ended_s is not None]
     figures: dict[str, Any] = {
         "jobs": len(ended),
         "tasks": len(tasks),
-        **{name: found.counts.get(name, 0) for name in ("lost", "doubled", "failed_jobs")},
-        "kills": found.kills,
-        "work_lost_s": found.work_lost_s,
-        "work_lost_ratio": round(share(found.work_lost_s, sum(job.work_s for job in found.jobs)), 4),
+        **{name: result.counts.get(name, 0) for name in ("lost", "doubled", "failed_jobs")},
+        "kills": result.kills,
+        "work_lost_s": result.work_lost_s,
+        "work_lost_ratio": round(share(result.work_lost_s, sum(job.work_s for job in result.jobs)), 4),
         "opportunistic_ratio": round(share(sum(task.opportunistic for task in tasks), len(tasks)), 4),
-        "cpu_s": found.cpu_s,
-        "rss_mb": found.rss_mb,
+        "cpu_s": result.cpu_s,
+        "rss_mb": result.rss_mb,
     }
     if ended:
         from_s = min(job.submitted_s for job in jobs)
         to_s = max(job.ended_s or 0.0 for job in ended)
-        used = [sample.used_slots for sample in found.samples if from_s <= sample.at_s <= to_s]
+        used = [sample.used_slots for sample in result.samples if from_s <= sample.at_s <= to_s]
         figures["makespan_s"] = round(to_s - from_s, 3)
-        figures["utilisation"] = round(fmean(used) / found.slots, 4) if used else 0.0
+        figures["utilisation"] = round(fmean(used) / result.slots, 4) if used else 0.0
         figures |= sizes.latencies(ended) | sizes.classes(ended)
         figures["classes"] = {
             klass: sizes.latencies([job for job in ended if job.klass == klass])
@@ -122,28 +122,28 @@ def _waits(waits_s: Sequence[float]) -> dict[str, float]:
     return {"wait_mean_s": round(fmean(waits_s), 3)} | spread
 
 
-def ratios(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def ratios(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """Return another competitor's times by those of the first one, where both have them.
 
     `sizes` and `work` have the ratios of the mean latency by class; beside them stands what the other one lost.
     """
-    found: dict[str, Any] = {
-        name.replace("_s", "_ratio"): round(other[name] / first[name], 4)
+    result: dict[str, Any] = {
+        name.replace("_s", "_ratio"): round(second[name] / first[name], 4)
         for name in _COMPARED
-        if first.get(name) and name in other
+        if first.get(name) and name in second
     }
     for group in ("sizes", "work"):
-        if group in first and group in other:
-            found[group] = sizes.mean_ratios(first[group], other[group])
-    return found | {name: other[name] for name in _LOSSES if name in other}
+        if group in first and group in second:
+            result[group] = sizes.mean_ratios(first[group], second[group])
+    return result | {name: second[name] for name in _LOSSES if name in second}
 
 
 def harms(runs: Sequence[RunResult]) -> dict[str, dict[str, Any]]:
     """Return, by competitor of quicksilver and by stock competitor, how single jobs fared (`harm.harm`)."""
-    ours, stock = ([run for run in runs if BY_NAME[run.competitor].quicksilver == own] for own in (True, False))
+    candidates, stock = ([run for run in runs if BY_NAME[run.competitor].quicksilver == own] for own in (True, False))
     return {
-        run.competitor: {other.competitor: found for other in stock if (found := harm([other], [run], counted))}
-        for run in ours
+        run.competitor: {rival.competitor: figures for rival in stock if (figures := harm([rival], [run], counted))}
+        for run in candidates
     }
 
 
@@ -224,14 +224,14 @@ def trace(
 
 def _finish(result: Mapping[str, Any], runs: Sequence[RunResult], folder: Path) -> None:
     """Write the result and its page, print it; exit with code 1 when tasks were lost or done twice."""
-    path = results.write("trace", result, {"runs": [packed(one) for one in runs]}, folder)
-    for who, others in result["harm"].items():
-        for whom, one in others.items():
-            click.echo(sentence(who, whom, one), err=True)
+    path = results.write("trace", result, {"runs": [packed(run) for run in runs]}, folder)
+    for competitor, others in result["harm"].items():
+        for rival, figures in others.items():
+            click.echo(sentence(competitor, rival, figures), err=True)
     click.echo(f"written to {path}", err=True)
     click.echo(json.dumps(result))
     click.echo(f"page: {beside(path)}", err=True)
-    if any(one["lost"] or one["doubled"] for one in result["competitors"].values()):
+    if any(row["lost"] or row["doubled"] for row in result["competitors"].values()):
         sys.exit(1)
 
 
@@ -259,7 +259,7 @@ def _compared(
     configure_logs(level="warning")  # a sidecar tells of each container
     tasks = [task for job in jobs for task in job.tasks]
     offered = {"jobs": len(jobs), "tasks": len(tasks), "work_s": round(sum(task.runs_s for task in tasks), 1)}
-    found: dict[str, dict[str, Any]] = {}
+    summaries: dict[str, dict[str, Any]] = {}
     runs: list[RunResult] = []
     for competitor in competitors:
         click.echo(f"[{time.monotonic() - began_s:6.1f} s] {competitor}: {json.dumps(offered)}", err=True)
@@ -268,14 +268,14 @@ def _compared(
         shutil.rmtree(workdir / competitor, ignore_errors=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runs.append(runner.run(run(planning, later, workdir / competitor)))
-        found[competitor] = summary(runs[-1])
+        summaries[competitor] = summary(runs[-1])
         shutil.rmtree(workdir / competitor, ignore_errors=True)
-    base = found[competitors[0]]
+    base = summaries[competitors[0]]
     result = {
         "benchmark": "trace",
         "offered": offered | {"window_s": round(jobs[-1].arrives_s, 1)},
-        "competitors": found,
-        "ratios": {other: ratios(base, found[other]) for other in competitors[1:]},
+        "competitors": summaries,
+        "ratios": {rival: ratios(base, summaries[rival]) for rival in competitors[1:]},
         "harm": harms(runs),
         "policies": sections_of(competitors),
         "machine": results.machine(),

@@ -100,9 +100,9 @@ def measure(bench: Bench, count: int, rounds: int, seconds: float) -> dict[str, 
     watched: list[float] = []
     machine: list[float] = []
     for number in range(rounds):
-        for kept, looked_at in ((without, []), (watched, pages))[:: 1 if number % 2 == 0 else -1]:
+        for samples, looked_at in ((without, []), (watched, pages))[:: 1 if number % 2 == 0 else -1]:
             used, all_used = asyncio.run(_phase(bench, looked_at, seconds, seen))
-            kept.append(used)
+            samples.append(used)
             machine.append(all_used)
         bench.progress(f"round {number + 1}: {without[-1]:.3f} cores without viewers, {watched[-1]:.3f} with {count}")
     added = [with_ - without_ for with_, without_ in zip(watched, without, strict=True)]
@@ -110,7 +110,7 @@ def measure(bench: Bench, count: int, rounds: int, seconds: float) -> dict[str, 
         "nodes": bench.nodes,
         "viewers": count,
         "added_cores": round(median(added), 4),
-        "added_cores_each_round": [round(one, 4) for one in added],
+        "added_cores_each_round": [round(value, 4) for value in added],
         "cores_without": round(median(without), 4),
         "cores_with": round(median(watched), 4),
         "cpu_ratio": round(median(watched) / median(without), 3),

@@ -60,8 +60,8 @@ class Upgrader(threading.Thread):
 def run(env: Environment, jobs: int) -> dict[str, Any]:
     """Make a history, run GridMix on it, and upgrade all meanwhile; return the result."""
     assert env.stack is not None
-    made = make_history(env, jobs)
-    trace = make_trace(env.cluster, [job.job_id for job in made], env.progress)
+    history = make_history(env, jobs)
+    trace = make_trace(env.cluster, [job.job_id for job in history], env.progress)
     upgrader = Upgrader(env.stack)
     upgrader.start()
     begun_s = time.monotonic()

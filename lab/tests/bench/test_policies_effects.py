@@ -9,7 +9,7 @@ from quicksilver.report.model import Bars, Prose
 from quicksilver.report.stats import effect, interval
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.policies.effects import effects, means
-from quicksilver_lab.bench.policies.run import chosen
+from quicksilver_lab.bench.policies.run import selection
 from quicksilver_lab.bench.policies.variants import ALONE, BASE, available
 
 
@@ -65,16 +65,16 @@ def test_all_that_is_installed_is_compared_and_loads() -> None:
 def test_alone_means_one_slot_changed() -> None:
     for variant in ALONE:
         assert [slot for slot in variant.policies if variant.policies[slot] != BASE.get(slot)] == [
-            slot for slot, _ in variant.chosen()
+            slot for slot, _ in variant.choices()
         ]
         assert len(variant.section) == 1
 
 
 def test_a_chosen_variant_brings_what_it_is_compared_with() -> None:
-    names = [variant.name for variant in chosen("estimates_0.6", Registry())[0]]
+    names = [variant.name for variant in selection("estimates_0.6", Registry())[0]]
     assert names == ["told_0.6", "estimates_0.6"]
     with pytest.raises(click.BadParameter, match="nope: not one of baseline"):
-        chosen("nope", Registry())
+        selection("nope", Registry())
 
 
 def test_both_parts_are_bars_and_sentences() -> None:

@@ -44,10 +44,10 @@ def test_mercurys_runs_are_compared_with_runs_and_their_policies_load() -> None:
     names = {run.name for run in listed}
     assert len(names) == len(listed) and {mercury.against(name) for name in names} <= names
     registry = Registry()
-    for chosen in {json.dumps(run.chosen["policies"], sort_keys=True) for run in listed}:
-        Policies.load(json.loads(chosen), registry)
+    for policies in {json.dumps(run.settings["policies"], sort_keys=True) for run in listed}:
+        Policies.load(json.loads(policies), registry)
     for run in listed:
-        Production(**run.chosen)
+        Production(**run.settings)
         begin_s, until_s = mercury.window(run)
         assert 2 * run.cycle_s < begin_s < until_s
 

@@ -134,7 +134,7 @@ def test_a_node_refuses_a_container_twice(stock: Cluster) -> None:
 
 def test_a_guaranteed_start_on_a_full_stock_node_kills_an_opportunistic_one(stock: Cluster) -> None:
     async def main(where: Site) -> gstart.Starts:
-        return await gstart.starts(where, count=2, alive=2, held=4)
+        return await gstart.starts(where, count=2, alive=2, fillers=4)
 
     found = asyncio.run(_with_site(stock, main))
     assert len(found.ms) == 2 and min(found.running) == 2 and found.killed >= 1

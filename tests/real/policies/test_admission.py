@@ -86,7 +86,7 @@ class Returning(Job):
             except RemoteCallError as error:
                 assert "ApplicationMasterNotRegistered" in error.exception_class, error
                 await self._am.register()
-                self._told.clear()
+                self._ask_counts.clear()
 
     async def _dial(self) -> None:
         response_id = self._am.response_id

@@ -64,7 +64,7 @@ class Constrained(Job):
     async def ask_with(self, *tags: str) -> None:
         """Ask for a container with these allocation tags, and run a task in it."""
         tasks = self.ask(1, 0.5)
-        self._told[tasks[0].priority, MEMORY_MB] = 1  # no ResourceRequest
+        self._ask_counts[tasks[0].priority, MEMORY_MB] = 1  # no ResourceRequest
         known = y.SchedulingRequestProto(allocationRequestId=5, allocationTags=tags)
         known.priority.priority = tasks[0].priority
         known.executionType.execution_type = y.GUARANTEED

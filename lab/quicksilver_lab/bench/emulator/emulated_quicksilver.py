@@ -66,13 +66,13 @@ class Quicksilver:
 
     def counts(self) -> dict[str, int]:
         """Return what the sites' REST came to, and how often their sidecars shed by cause and had way made, by how."""
-        found = {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
+        counts = {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
         for counter, label in ((self.wiring.metrics.sheds, "cause"), (self.wiring.metrics.preemptions, "way")):
             for sample in next(iter(counter.collect())).samples:
                 if sample.name.endswith("_total") and sample.value:
                     name = sample.name.removeprefix("quicksilver_sidecar_").removesuffix("_total")
-                    found[f"{name}_{sample.labels[label]}"] = int(sample.value)
-        return found
+                    counts[f"{name}_{sample.labels[label]}"] = int(sample.value)
+        return counts
 
 
 @asynccontextmanager
@@ -85,13 +85,13 @@ async def quicksilver(
     settings = SidecarSettings(reserve_mb=0)
     address = stack.proxy_rest
     wiring = Wiring(Policies.load(policies), settings, (address.host, address.port), SidecarMetrics(), Traffic())
-    found = Quicksilver(stack, shape, wiring)
+    instance = Quicksilver(stack, shape, wiring)
     try:
         await asyncio.to_thread(stack.start_proxy)
         await asyncio.to_thread(_await, stack, 0)
-        yield found
+        yield instance
     finally:
-        for site in found.sites.values():
+        for site in instance.sites.values():
             await site.close()
         await asyncio.to_thread(stack.stop)
 

@@ -100,9 +100,9 @@ def _fitted(task: TaskSpec, scaling: Scaling, places: dict[str, str]) -> TaskSpe
 def _thinned(tasks: Sequence[TaskSpec], most: int) -> tuple[TaskSpec, ...]:
     if len(tasks) <= most:
         return tuple(tasks)
-    kept: list[TaskSpec] = []
+    sample: list[TaskSpec] = []
     for stage in sorted({task.stage for task in tasks}):
         own = [task for task in tasks if task.stage == stage]
         count = max(1, len(own) * most // len(tasks))
-        kept += [own[n * len(own) // count] for n in range(count)]
-    return tuple(kept)
+        sample += [own[n * len(own) // count] for n in range(count)]
+    return tuple(sample)

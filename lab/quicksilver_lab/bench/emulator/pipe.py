@@ -19,7 +19,7 @@ class Pipe(asyncio.Transport):
     def __init__(self, loop: asyncio.AbstractEventLoop, protocol: asyncio.BaseProtocol, name: str) -> None:
         super().__init__({"peername": (name, 0)})
         self._loop, self._protocol = loop, protocol
-        self._other: Pipe | None = None
+        self._peer: Pipe | None = None
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
         self._high_bytes = _HIGH_BYTES
@@ -29,8 +29,8 @@ class Pipe(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Send; nothing happens once either end is closed."""
-        if data and self._other is not None and not self._closing:
-            self._other._take(bytes(data))
+        if data and self._peer is not None and not self._closing:
+            self._peer._take(bytes(data))
 
     def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
         """Send one after another."""
@@ -45,8 +45,8 @@ class Pipe(asyncio.Transport):
         if not self._closing:
             self._closing = True
             self._loop.call_soon(self._lose)
-            if self._other is not None:
-                self._other._end()
+            if self._peer is not None:
+                self._peer._end()
 
     def abort(self) -> None:
         """Close both ends."""
@@ -67,7 +67,7 @@ class Pipe(asyncio.Transport):
 
     def get_write_buffer_size(self) -> int:
         """Return what the other end has not read."""
-        return self._other._unread_bytes if self._other is not None else 0
+        return self._peer._unread_bytes if self._peer is not None else 0
 
     # What the other end does
 
@@ -76,8 +76,8 @@ class Pipe(asyncio.Transport):
             return
         self._unread.append(data)
         self._unread_bytes += len(data)
-        if self._other is not None and self._unread_bytes > self._other._high_bytes:
-            self._other._hold(True)
+        if self._peer is not None and self._unread_bytes > self._peer._high_bytes:
+            self._peer._hold(True)
         self._wake()
 
     def _end(self) -> None:
@@ -93,8 +93,8 @@ class Pipe(asyncio.Transport):
     def _hold(self, hold: bool) -> None:
         if hold != self._writing_paused and not self._lost:
             self._writing_paused = hold
-            told: Any = self._protocol
-            (told.pause_writing if hold else told.resume_writing)()
+            protocol: Any = self._protocol
+            (protocol.pause_writing if hold else protocol.resume_writing)()
 
     def _wake(self) -> None:
         if self._unread and not self._due and not self._reading_paused:
@@ -108,23 +108,23 @@ class Pipe(asyncio.Transport):
         data = b"".join(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
-        if self._other is not None:
-            self._other._hold(False)
-        told: Any = self._protocol
-        told.data_received(data)
+        if self._peer is not None:
+            self._peer._hold(False)
+        protocol: Any = self._protocol
+        protocol.data_received(data)
 
     def _lose(self) -> None:
         if not self._lost:
             self._lost = True
-            self._other = None
-            told: Any = self._protocol
-            told.connection_lost(None)
+            self._peer = None
+            protocol: Any = self._protocol
+            protocol.connection_lost(None)
 
 
-def join(one: asyncio.BaseProtocol, other: asyncio.BaseProtocol, name: str = "within") -> None:
+def join(first: asyncio.BaseProtocol, second: asyncio.BaseProtocol, name: str = "within") -> None:
     """Connect two protocols within the running loop; `name` is what each sees as its peer's host."""
     loop = asyncio.get_running_loop()
-    first, second = Pipe(loop, one, name), Pipe(loop, other, name)
-    first._other, second._other = second, first
-    other.connection_made(second)
-    one.connection_made(first)
+    first_end, second_end = Pipe(loop, first, name), Pipe(loop, second, name)
+    first_end._peer, second_end._peer = second_end, first_end
+    second.connection_made(second_end)
+    first.connection_made(first_end)

@@ -140,12 +140,12 @@ class ProxyLine(Line):
 
     async def _ask(self, request: bytes) -> tuple[int, bytes]:
         """Return status and body; a request that a lasting connection lost is repeated once on a new one."""
-        kept = self._connection
-        if kept is not None and kept.usable:
+        connection = self._connection
+        if connection is not None and connection.usable:
             try:
-                return await kept.ask(request)
+                return await connection.ask(request)
             except ConnectionError:
-                if kept.answered:
+                if connection.answered:
                     raise
         return await (await self._connect()).ask(request)
 
@@ -235,11 +235,11 @@ class _Asking(asyncio.Protocol):
         if self._transport.is_closing():
             return
         path, method = self._url.decode("latin-1"), self._parser.get_method().decode()
-        found = self._takes.get(path)
-        if found is None or method != "POST":
+        entry = self._takes.get(path)
+        if entry is None or method != "POST":
             self._answer(404, f"an emulated node has no {method} {path}; it takes {', '.join(self._takes)}")
             return
-        model, take = found
+        model, take = entry
         try:
             message = model.model_validate_json(bytes(self._body))
         except ValidationError as error:

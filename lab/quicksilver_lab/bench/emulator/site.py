@@ -80,27 +80,27 @@ class Slow:
         self._processes, self._vcores = processes, vcores
         self._limits: dict[str, float] = {}
         """What containers in hand may use, in cores."""
-        self._wanted: dict[str, float] = {}
+        self._demands: dict[str, float] = {}
         """What they would use, in cores."""
 
     def size(self, container_id: str, vcores: float) -> None:
         """Record how many cores a container uses."""
-        self._wanted[container_id] = vcores
+        self._demands[container_id] = vcores
         self._share()
 
     def over(self, container_id: str) -> None:
         """Handle the end of a container's process."""
-        self._wanted.pop(container_id, None)
+        self._demands.pop(container_id, None)
         self._limits.pop(container_id, None)
         self._share()
 
     def _share(self) -> None:
         """Slow everything evenly where more cores are wanted than there are."""
-        given = {cid: min(wanted, self._limits.get(cid, wanted)) for cid, wanted in self._wanted.items()}
-        total = sum(given.values())
+        shares = {cid: min(demand, self._limits.get(cid, demand)) for cid, demand in self._demands.items()}
+        total = sum(shares.values())
         crowd = min(1.0, self._vcores / total) if total else 1.0
-        for container_id, cores in given.items():
-            self._processes.speed(container_id, crowd * cores / self._wanted[container_id])
+        for container_id, cores in shares.items():
+            self._processes.speed(container_id, crowd * cores / self._demands[container_id])
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Take a container into hand."""
@@ -129,7 +129,7 @@ class Slow:
     def usage(self, container_id: str) -> Usage:
         """Return the CPU that a container has had."""
         served_s = self._processes.served_s(container_id)
-        return Usage(None if served_s is None else served_s * self._wanted.get(container_id, 1.0), None)
+        return Usage(None if served_s is None else served_s * self._demands.get(container_id, 1.0), None)
 
     def detach(self, container_id: str) -> None:
         """Let go."""

@@ -43,9 +43,9 @@ def compared(real: Sequence[Mapping[str, float]], emulated: Sequence[Mapping[str
     """
     if not real or len(real) != len(emulated):
         raise ValueError(f"{len(real)} real and {len(emulated)} emulated runs cannot be compared; run as many of each")
-    found: dict[str, Any] = {"runs": len(real)}
+    result: dict[str, Any] = {"runs": len(real)}
     for name in real[0]:
         there, here = fmean(run[name] for run in real), fmean(run[name] for run in emulated)
-        found[name] = {"real": round(there, 3), "emulated": round(here, 3), "ratio": round(here / there, 4)}
-    found["goal_met"] = all(abs(found[name]["ratio"] - 1) <= WITHIN + _BEFORE for name in GOALS)
-    return found
+        result[name] = {"real": round(there, 3), "emulated": round(here, 3), "ratio": round(here / there, 4)}
+    result["goal_met"] = all(abs(result[name]["ratio"] - 1) <= WITHIN + _BEFORE for name in GOALS)
+    return result

@@ -67,12 +67,12 @@ async def _real(cluster: Cluster, plan: Plan, seed: int, through: bool) -> Run:
     with opened(spec.workdir / "tasks.pipe", sleeping) as pipe:
 
         def command(container_id: str, runs_s: float) -> str:
-            def said(note: Note) -> None:
+            def listener(note: Note) -> None:
                 masters.umbilical(container_id, "began" if note.begin else "done", note.at_s)
                 if not note.begin:
                     pipe.forget(container_id)
 
-            pipe.listen(container_id, said)
+            pipe.listen(container_id, listener)
             return pipe.command(container_id, runs_s)
 
         masters = Masters(spec.rm_client, spec.scheduler, MASTERS, clock=clock, command=command)
@@ -90,11 +90,11 @@ async def on_emulated(
         nodes = Nodes(
             NodeSettings(plan.vcores, plan.node_mb, max_queue_length=length, port=base_port + 95, delays=delays)
         )
-        async with quicksilver(rm.cluster, POLICIES, {}, shape) if through else nullcontext() as made:
-            await nodes.start(plan.nodes, rm.addresses.tracker, made.accept if made is not None else None)
+        async with quicksilver(rm.cluster, POLICIES, {}, shape) if through else nullcontext() as proxy:
+            await nodes.start(plan.nodes, rm.addresses.tracker, proxy.accept if proxy is not None else None)
             try:
-                if made is not None:
-                    await made.start(plan.nodes)
+                if proxy is not None:
+                    await proxy.start(plan.nodes)
                 await asyncio.sleep(_SETTLE_S)
                 return [await _emulated(plan, seed, rm, nodes, through) for seed in seeds]
             finally:

@@ -84,17 +84,17 @@ class _Waves:
                 await probe.node.close()
 
     async def _granted(self, count: int) -> list[y.ContainerProto]:
-        found: list[y.ContainerProto] = []
+        containers: list[y.ContainerProto] = []
         request = y.AllocateRequestProto(progress=0.5)
         request.ask.extend(rows(MAP_PRIORITY, count, (), opportunistic=False))
-        while len(found) < count:
+        while len(containers) < count:
             answer = await self._am.allocate(request)
             request = y.AllocateRequestProto(progress=0.5)
             for token in answer.nm_tokens:
                 self._tokens[token.nodeId.host, token.nodeId.port] = token.token
-            found.extend(answer.allocated_containers)
+            containers.extend(answer.allocated_containers)
             await asyncio.sleep(_BEAT_S)
-        return found
+        return containers
 
     async def _connected(self, container: y.ContainerProto) -> NmClient:
         address = container.nodeId.host, container.nodeId.port

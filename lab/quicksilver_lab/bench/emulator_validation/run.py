@@ -45,8 +45,8 @@ class Found:
 
 def order(rounds: int, modes: Collection[str] = tuple(_MODES)) -> list[tuple[int, Block]]:
     """Return rounds and blocks in the order in which they are run: each round begins with another block."""
-    wanted = {_MODES[mode] for mode in modes}
-    blocks = [block for block in _BLOCKS if block[1] in wanted]
+    flags = {_MODES[mode] for mode in modes}
+    blocks = [block for block in _BLOCKS if block[1] in flags]
     if blocks[0][0] != "real":
         blocks.reverse()  # the delays come first
     return [(r, blocks[(r + n) % len(blocks)]) for r in range(rounds) for n in range(len(blocks))]
@@ -58,7 +58,7 @@ def delays(probed: Probed) -> Delays:
 
 
 def measure(
-    plan: Plan, blocks: Iterable[tuple[int, Block]], workdir: Path, base_port: int, progress: Progress, found: Found
+    plan: Plan, blocks: Iterable[tuple[int, Block]], workdir: Path, base_port: int, progress: Progress, findings: Found
 ) -> None:
     """Run all. Raises what the clusters, the proxy and the masters raise."""
     for number, (place, through) in blocks:
@@ -67,30 +67,30 @@ def measure(
         seeds, folder = (number + 1,), workdir / name.replace(", ", "-").replace(" ", "")
         if place == "real":
             runs, probed = on_real(plan, seeds, through, folder, base_port, progress)
-            found.probes.append(probed)
+            findings.probes.append(probed)
             progress(f"delays: {delays(probed)}")
         else:
-            told = delays(found.probes[0])
-            runs = asyncio.run(on_emulated(plan, seeds, through, told, folder, base_port, progress))
-        found.runs += runs
+            probed_delays = delays(findings.probes[0])
+            runs = asyncio.run(on_emulated(plan, seeds, through, probed_delays, folder, base_port, progress))
+        findings.runs += runs
         progress(f"{name}: {figures(runs[0].jobs)}")
 
 
-def summed_up(found: Found) -> dict[str, Any]:
+def summed_up(findings: Found) -> dict[str, Any]:
     """Return the comparison of each mode of which both places have runs, and what must not happen."""
     result: dict[str, Any] = {}
     for mode, through in _MODES.items():
         by_place: dict[str, list[Run]] = {"real": [], "emulated": []}
-        for run in found.runs:
+        for run in findings.runs:
             if run.quicksilver == through:
                 by_place[run.place].append(run)
         pairs = min(map(len, by_place.values()))
         if pairs:
             result[mode] = compared(*(_of(runs[:pairs]) for runs in by_place.values()))
     for name in ("lost", "doubled"):
-        result[f"{name}_tasks"] = sum(run.counts.get(name, 0) for run in found.runs)
-    if found.probes:
-        result["delays"] = asdict(delays(found.probes[0]))
+        result[f"{name}_tasks"] = sum(run.counts.get(name, 0) for run in findings.runs)
+    if findings.probes:
+        result["delays"] = asdict(delays(findings.probes[0]))
     return result
 
 
@@ -99,11 +99,11 @@ def _of(runs: Sequence[Run]) -> list[Mapping[str, float]]:
 
 
 def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(mode.strip() for mode in value.split(","))
-    unknown = set(wanted) - _MODES.keys()
+    modes = tuple(mode.strip() for mode in value.split(","))
+    unknown = set(modes) - _MODES.keys()
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(_MODES)}")
-    return wanted
+    return modes
 
 
 @click.command()
@@ -121,19 +121,19 @@ def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base
     """
     progress = Progresses()
     configure_logs(level="warning")
-    plan, found = Plan(), Found()
+    plan, findings = Plan(), Found()
     about = {"within": WITHIN, "settings": asdict(plan), "machine": results.machine(), "commit": results.commit()}
     with interruptible():
         try:
-            measure(plan, order(rounds, modes), workdir.absolute(), base_port, progress, found)
+            measure(plan, order(rounds, modes), workdir.absolute(), base_port, progress, findings)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, ValueError, KeyboardInterrupt) as error:
-            found.broken = f"{type(error).__name__}: {error}"
-            progress(f"error: {found.broken}")
-    result = {"benchmark": "emulator", **summed_up(found), "broken": found.broken, **about}
-    raw = {"runs": [asdict(r) for r in found.runs], "probes": [asdict(p) for p in found.probes]}
+            findings.broken = f"{type(error).__name__}: {error}"
+            progress(f"error: {findings.broken}")
+    result = {"benchmark": "emulator", **summed_up(findings), "broken": findings.broken, **about}
+    raw = {"runs": [asdict(r) for r in findings.runs], "probes": [asdict(p) for p in findings.probes]}
     path = results.write("emulator", result, raw, folder)
     progress(f"written to {path}")
     click.echo(json.dumps(result))
     progress(f"page: {beside(path)}")
-    if found.broken or result["lost_tasks"] or result["doubled_tasks"]:
+    if findings.broken or result["lost_tasks"] or result["doubled_tasks"]:
         sys.exit(1)

@@ -87,13 +87,13 @@ class HttpTarget:
 
     def feed(self, step: Step) -> str:
         """Send bytes; at the end, look at what came of them. Raises what a finding is."""
-        who, data = step
-        if who != "end":
+        side, data = step
+        if side != "end":
             return self._send(data)
         self.over = True
-        with self._connection as connection, self.server.connect(PATIENCE_S) as other:
-            other.sendall(_PING)
-            if not other.recv(100).startswith(b"HTTP/1.1 200"):
+        with self._connection as connection, self.server.connect(PATIENCE_S) as bystander:
+            bystander.sendall(_PING)
+            if not bystander.recv(100).startswith(b"HTTP/1.1 200"):
                 raise FaultyAnswerError("another caller is not answered")
             outcome = _answer(connection)
         if outcome == HTTPStatus.INTERNAL_SERVER_ERROR.phrase:

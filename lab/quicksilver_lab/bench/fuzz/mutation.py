@@ -55,7 +55,7 @@ def _varint_at(data: bytes, at: int) -> tuple[int, int] | None:
 
 def fields_of(data: bytes) -> list[Field] | None:
     """Return the fields of a message; None when `data` is none."""
-    found: list[Field] = []
+    fields: list[Field] = []
     at = 0
     while at < len(data):
         tag = _varint_at(data, at)
@@ -67,7 +67,7 @@ def fields_of(data: bytes) -> list[Field] | None:
             value = _varint_at(data, at)
             if value is None:
                 return None
-            found.append((number, value[0]))
+            fields.append((number, value[0]))
             at = value[1]
             continue
         size = {1: 8, 5: 4}.get(kind)
@@ -78,9 +78,9 @@ def fields_of(data: bytes) -> list[Field] | None:
             size, at = length
         if size is None or at + size > len(data):
             return None
-        found.append((number, data[at : at + size]))
+        fields.append((number, data[at : at + size]))
         at += size
-    return found
+    return fields
 
 
 def message_of(fields: list[Field]) -> bytes:
@@ -135,8 +135,8 @@ def mutated_message(data: bytes, rng: Random, depth: int = 0) -> bytes:
     elif kind < 0.8:
         fields[at:at] = [fields[at]] * rng.choice((1, 1, 2, 10, 100))
     elif kind < 0.9:
-        other = rng.randrange(len(fields))
-        fields[at], fields[other] = fields[other], fields[at]
+        partner = rng.randrange(len(fields))
+        fields[at], fields[partner] = fields[partner], fields[at]
     else:
         return (message_of(fields) + _random_field(rng))[:_LARGEST]
     return message_of(fields)[:_LARGEST]

@@ -64,7 +64,7 @@ class Fuzzer:
         self._corpus, self._findings = corpus, findings
         self._sessions = Sessions(read_recordings())
         self._process = psutil.Process()
-        self._kept = 0
+        self._corpus_count = 0
 
     def run(self, frames: int, until_s: float, say: Callable[[str], None] = lambda _: None) -> None:
         """Feed `frames` frames, or until the clock (time.monotonic) says `until_s`; `say` gets progress."""
@@ -77,7 +77,7 @@ class Fuzzer:
                 next_s += 60
                 say(f"{self.tally.frames.total()} frames, {self.tally.finding_count} findings, {self.rss_mb()} MB")
             if number % 1000 == 0 and self.rss_mb() > RSS_MB:
-                self._found("memory", MemoryError(f"{self.rss_mb()} MB resident"), [])
+                self._record("memory", MemoryError(f"{self.rss_mb()} MB resident"), [])
                 return
 
     def rss_mb(self) -> int:
@@ -97,10 +97,10 @@ class Fuzzer:
                     if target.over:
                         break
         except Exception as error:  # noqa: BLE001 - whatever leaves a target is a finding
-            self._found(name, error, done)
+            self._record(name, error, done)
         self.tally.sessions[name] += 1
         self.tally.session_s_max = max(self.tally.session_s_max, time.perf_counter() - begun_s)
-        if novel and self._corpus is not None and self._kept < _CORPUS_SESSIONS:
+        if novel and self._corpus is not None and self._corpus_count < _CORPUS_SESSIONS:
             self._keep(
                 self._corpus, f"{name}-{self._seed}-{self.tally.sessions[name]}", name, _short(name, done[:novel])
             )
@@ -112,10 +112,10 @@ class Fuzzer:
         """Feed one step; return whether something came of it that was not seen before."""
         outcome = target.feed(step)
         self.tally.frames[name] += _frames_in(step)
-        kept = target.kept_bytes()
-        self.tally.kept_bytes_max = max(self.tally.kept_bytes_max, kept)
-        if kept > KEPT_BYTES:
-            raise KeptTooMuch(f"{kept} bytes")
+        size = target.kept_bytes()
+        self.tally.kept_bytes_max = max(self.tally.kept_bytes_max, size)
+        if size > KEPT_BYTES:
+            raise KeptTooMuch(f"{size} bytes")
         kind = _WORDS.sub("", outcome)
         if "refused:" in kind:
             self.tally.refused[name] += 1
@@ -124,7 +124,7 @@ class Fuzzer:
         self.tally.outcomes[name].add(kind)
         return True
 
-    def _found(self, name: str, error: Exception, done: list[Step]) -> None:
+    def _record(self, name: str, error: Exception, done: list[Step]) -> None:
         self.tally.finding_count += 1
         where = traceback.extract_tb(error.__traceback__)
         kind = f"{name}: {type(error).__name__} at " + " < ".join(f"{f.name}" for f in reversed(where[-3:]))
@@ -139,7 +139,7 @@ class Fuzzer:
         if folder == self._findings or len(text) <= _CORPUS_BYTES:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{stem}.txt").write_text(text)
-            self._kept += folder == self._corpus
+            self._corpus_count += folder == self._corpus
 
     def result(self, seconds: float) -> dict[str, Any]:
         """Return the figures."""
@@ -170,14 +170,14 @@ def _short(name: str, done: list[Step]) -> list[Step]:
 
 def write_session(name: str, done: Iterable[Step]) -> str:
     """Return a session as text: its target, then a line for each step, bytes in hexadecimal."""
-    return "".join([f"{name}\n", *(f"{who} {data.hex()}\n" for who, data in done)])
+    return "".join([f"{name}\n", *(f"{side} {data.hex()}\n" for side, data in done)])
 
 
 def read_session(text: str) -> tuple[str, list[Step]]:
     """Return the target and the steps of a session as `write_session` wrote it."""
     name, *lines = text.splitlines()
     parts = [line.partition(" ") for line in lines]
-    return name, [(who, bytes.fromhex(data)) for who, _, data in parts]
+    return name, [(side, bytes.fromhex(data)) for side, _, data in parts]
 
 
 def replay(text: str) -> str:
@@ -194,10 +194,10 @@ def replay(text: str) -> str:
 
 def _frames_in(step: Step) -> int:
     """Return how many frames a step brings, by the lengths in it; a part of one counts, an event does not."""
-    who, data = step
-    if who == "http":
+    side, data = step
+    if side == "http":
         return 1
-    if who not in ("client", "server"):
+    if side not in ("client", "server"):
         return 0
     count, at = 0, 7 if data.startswith(b"hrpc") else 0
     while at < len(data):

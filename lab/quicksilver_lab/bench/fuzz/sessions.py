@@ -35,7 +35,7 @@ class Recording:
     @property
     def login(self) -> tuple[Step, ...]:
         """The frames up to the connection context."""
-        replies = [n for n, (who, _) in enumerate(self.frames) if who == "server"]
+        replies = [n for n, (side, _) in enumerate(self.frames) if side == "server"]
         last = replies[1]  # the offer, then success
         return self.frames[: last + 2]
 
@@ -59,18 +59,18 @@ def _read(file: Path) -> Recording:
     frames: list[Step] = []
     rest = {"client": b"", "server": b""}
     begun = False
-    for who, data in streams:
-        rest[who] += data
+    for side, data in streams:
+        rest[side] += data
         while True:
-            skip = _PREAMBLE if who == "client" and not begun else 0
-            if len(rest[who]) < skip + 4:
+            skip = _PREAMBLE if side == "client" and not begun else 0
+            if len(rest[side]) < skip + 4:
                 break
-            size = skip + 4 + int.from_bytes(rest[who][skip : skip + 4], "big")
-            if len(rest[who]) < size:
+            size = skip + 4 + int.from_bytes(rest[side][skip : skip + 4], "big")
+            if len(rest[side]) < size:
                 break
-            frames.append((who, rest[who][:size]))
-            rest[who] = rest[who][size:]
-            begun = begun or who == "client"
+            frames.append((side, rest[side][:size]))
+            rest[side] = rest[side][size:]
+            begun = begun or side == "client"
     return Recording(tuple(frames))
 
 
@@ -98,12 +98,12 @@ class Sessions:
 def _mixed(rng: Random, pool: dict[str, list[bytes]]) -> Iterator[Step]:
     """Frames of earlier sessions in a new order, several in a chunk."""
     while True:
-        who = rng.choice(("client", "server"))
-        yield who, b"".join(rng.choices(pool[who], k=rng.choice((1, 2, 8, 32))))
+        side = rng.choice(("client", "server"))
+        yield side, b"".join(rng.choices(pool[side], k=rng.choice((1, 2, 8, 32))))
 
 
-def _bounded(made: Iterator[Step]) -> Iterator[Step]:
-    for step, _ in zip(made, range(_MAX_STEPS), strict=False):
+def _bounded(steps: Iterator[Step]) -> Iterator[Step]:
+    for step, _ in zip(steps, range(_MAX_STEPS), strict=False):
         yield step
 
 
@@ -113,46 +113,46 @@ def _wire(recordings: Sequence[Recording], rng: Random, pool: dict[str, list[byt
     frames = rng.choice(recordings).frames
     chunk: dict[str, bytes] = {"client": b"", "server": b""}
     for _ in range(20):
-        for who, raw in frames:
+        for side, raw in frames:
             skip = _PREAMBLE if raw.startswith(b"hrpc") else 0
-            made = raw if rng.random() < 0.3 else raw[:skip] + mutated_frame(raw[skip:], rng, tame=tame)
+            frame = raw if rng.random() < 0.3 else raw[:skip] + mutated_frame(raw[skip:], rng, tame=tame)
             if skip and rng.random() < 0.02:
-                made = mutated_bytes(made, rng)
-            chunk[who] += made
+                frame = mutated_bytes(frame, rng)
+            chunk[side] += frame
             if tame and not skip:
-                _keep(pool[who], made, rng)
+                _keep(pool[side], frame, rng)
             if rng.random() < 0.6:
-                cut = len(chunk[who]) if rng.random() < 0.7 else rng.randrange(len(chunk[who]) + 1)
-                yield who, chunk[who][:cut]
-                chunk[who] = chunk[who][cut:]
+                cut = len(chunk[side]) if rng.random() < 0.7 else rng.randrange(len(chunk[side]) + 1)
+                yield side, chunk[side][:cut]
+                chunk[side] = chunk[side][cut:]
         frames = tuple(step for step in frames if not step[1].startswith(b"hrpc"))
 
 
-def _keep(pool: list[bytes], made: bytes, rng: Random) -> None:
+def _keep(pool: list[bytes], frame: bytes, rng: Random) -> None:
     if len(pool) < _POOL:
-        pool.append(made)
+        pool.append(frame)
     else:
-        pool[rng.randrange(_POOL)] = made
+        pool[rng.randrange(_POOL)] = frame
 
 
 def _login(recording: Recording, rng: Random) -> Iterator[Step]:
-    for who, raw in recording.login:
+    for side, raw in recording.login:
         skip = _PREAMBLE if raw.startswith(b"hrpc") else 0
         if rng.random() < 0.02:
-            yield who, raw[:skip] + mutated_frame(raw[skip:], rng, tame=0.7)
+            yield side, raw[:skip] + mutated_frame(raw[skip:], rng, tame=0.7)
         else:
-            yield who, raw
+            yield side, raw
 
 
 def _relay(target: AmRelay, recording: Recording, rng: Random) -> Iterator[Step]:
     """An application master that asks and a ResourceManager that grants, both mutated."""
     yield from _login(recording, rng)
-    for who, raw in recording.rest[:2]:  # the registration
-        yield who, mutated_frame(raw, rng) if rng.random() < 0.05 else raw
+    for side, raw in recording.rest[:2]:  # the registration
+        yield side, mutated_frame(raw, rng) if rng.random() < 0.05 else raw
     am, rm = ClientConnection(client_id=CLIENT_ID), ServerConnection()
     rm.receive_data(OPENING)
-    recorded = [raw for who, raw in recording.rest if who == "client"]
-    answers = [raw for who, raw in recording.rest if who == "server"]
+    recorded = [raw for side, raw in recording.rest if side == "client"]
+    answers = [raw for side, raw in recording.rest if side == "server"]
     wild = rng.choice((0.0, 0.0, 0.05))
     serial, container = 0, 1
     while True:
@@ -227,14 +227,14 @@ def _grants(call: Call, rng: Random, serial: int, container: int) -> tuple[bytes
         rows = []
     for row in rows:
         if rng.random() < 0.5 and len(answer.allocated_containers) < 20:
-            made = answer.allocated_containers.add(
+            grant = answer.allocated_containers.add(
                 execution_type=row.execution_type_request.execution_type,
                 allocation_request_id=row.allocation_request_id,
             )
-            made.id.CopyFrom(_container_id(container))
-            made.nodeId.host, made.nodeId.port = rng.choice(("node1", "node2", "node9")), 8041
-            made.resource.CopyFrom(row.capability)
-            made.priority.CopyFrom(row.priority)
+            grant.id.CopyFrom(_container_id(container))
+            grant.nodeId.host, grant.nodeId.port = rng.choice(("node1", "node2", "node9")), 8041
+            grant.resource.CopyFrom(row.capability)
+            grant.priority.CopyFrom(row.priority)
             container += 1
     for _ in range(rng.choice((0, 0, 1, 2))):
         status = answer.completed_container_statuses.add(state=y.C_COMPLETE, diagnostics="")
@@ -250,7 +250,7 @@ def _gate(target: NodeGate, recording: Recording, rng: Random) -> Iterator[Step]
     nm.receive_data(OPENING)
     client = ClientConnection(client_id=CLIENT_ID)
     calls = _bodies(recording)
-    answers = [raw for who, raw in recording.rest if who == "server"]
+    answers = [raw for side, raw in recording.rest if side == "server"]
     answer_bodies = [body for body in (_body(raw) for raw in answers) if body is not None]
     wild = rng.choice((0.0, 0.0, 0.05))
     while True:
@@ -311,10 +311,10 @@ def _beat(rng: Random) -> tuple[str, Message]:
     status = message.node_status
     status.node_id.host, status.node_id.port = "node1", 8041
     for _ in range(rng.choice((0, 1, 3))):
-        one = status.containersStatuses.add(state=rng.choice((y.C_RUNNING, y.C_COMPLETE)), diagnostics="")
-        one.container_id.CopyFrom(_container_id(rng.randrange(1, 40)))
-        one.executionType = rng.choice((y.OPPORTUNISTIC, y.GUARANTEED))
-        one.capability.memory, one.capability.virtual_cores = 1024, 1
+        container_status = status.containersStatuses.add(state=rng.choice((y.C_RUNNING, y.C_COMPLETE)), diagnostics="")
+        container_status.container_id.CopyFrom(_container_id(rng.randrange(1, 40)))
+        container_status.executionType = rng.choice((y.OPPORTUNISTIC, y.GUARANTEED))
+        container_status.capability.memory, container_status.capability.virtual_cores = 1024, 1
     return "nodeHeartbeat", message
 
 
@@ -332,8 +332,8 @@ def _bodies(recording: Recording) -> list[tuple[str, bytes]]:
     """Return methods and parameters of the recorded calls."""
     server = ServerConnection()
     server.receive_data(OPENING)
-    found = [event for who, raw in recording.rest if who == "client" for event in server.receive_data(raw)]
-    return [(event.method, event.body) for event in found if isinstance(event, Call)]
+    events = [event for side, raw in recording.rest if side == "client" for event in server.receive_data(raw)]
+    return [(event.method, event.body) for event in events if isinstance(event, Call)]
 
 
 def _body(raw: bytes) -> bytes | None:

@@ -79,11 +79,11 @@ class Wire:
 
     def feed(self, step: Step) -> str:
         """Take bytes."""
-        who, data = step
+        side, data = step
         try:
-            events = self._server.receive_data(data) if who == "client" else self._client.receive_data(data)
+            events = self._server.receive_data(data) if side == "client" else self._client.receive_data(data)
         except RemoteProtocolError as error:
-            if who == "client":
+            if side == "client":
                 self._server = ServerConnection(MAX_FRAME)
                 self._server.receive_data(OPENING)
             else:
@@ -109,11 +109,11 @@ class AmRelay:
 
     def feed(self, step: Step) -> str:
         """Take bytes."""
-        who, data = step
+        side, data = step
         self._now_s += 0.5
         self.to_rm.clear()
         try:
-            take = self.relay.from_am if who == "client" else self.relay.from_rm
+            take = self.relay.from_am if side == "client" else self.relay.from_rm
             commands = take(data, self._now_s)
         except RemoteProtocolError as error:
             self.over = True
@@ -137,19 +137,19 @@ class NodeGate:
 
     def __init__(self) -> None:
         self.over = False
-        self.held: dict[str, ContainerState] = {}
-        self.wanted: list[str] = []
+        self.states: dict[str, ContainerState] = {}
+        self.starts: list[str] = []
         self.to_nm: list[bytes] = []
         self.gate = Gate(self, ServicesMeta(), MAX_FRAME)
         self.gate._client.client_id = CLIENT_ID
 
     def held_state(self, container_id: str) -> ContainerState | None:
         """Return the state of a held start."""
-        return self.held.get(container_id)
+        return self.states.get(container_id)
 
     def held_by(self, attempt_id: str) -> Iterable[tuple[str, Resources]]:
         """Return the held starts."""
-        return [(cid, Resources(1024, 1)) for cid in self.held] if attempt_id == self.gate.attempt_id else []
+        return [(cid, Resources(1024, 1)) for cid in self.states] if attempt_id == self.gate.attempt_id else []
 
     def was_answered(self, container_id: str) -> bool:
         """Return whether a start was answered before; some were."""
@@ -161,19 +161,19 @@ class NodeGate:
         if event is None:
             return "nothing"
         self.to_nm.clear()
-        said = []
+        words = []
         for command in self.gate.handle(event):
-            said.append(type(command).__name__)
+            words.append(type(command).__name__)
             if isinstance(command, StartWanted):
-                self.wanted.append(command.start.container_id)
+                self.starts.append(command.start.container_id)
             elif isinstance(command, Garbage):
-                said.append(f"refused: {command.text}")
+                words.append(f"refused: {command.text}")
             elif isinstance(command, ToUpstream):
                 self.to_nm.append(command.data)
             elif isinstance(command, StartAnswered | StartWithdrawn):
-                self.held.pop(command.container_id, None)
+                self.states.pop(command.container_id, None)
         self.over = not self.gate.client_open and not self.gate.upstream_open
-        return " ".join(dict.fromkeys(said))
+        return " ".join(dict.fromkeys(words))
 
     def kept_bytes(self) -> int:
         """Return what the gate keeps."""
@@ -181,31 +181,31 @@ class NodeGate:
         frames = len(gate._server._frames) + len(gate._client._frames)
         return gate.kept_bytes + frames + 100 * len(gate._awaited)
 
-    def _event(self, who: str, data: bytes) -> GateEvent | None:
-        if who == "client":
+    def _event(self, source: str, data: bytes) -> GateEvent | None:
+        if source == "client":
             return FromClient(data)
-        if who == "server":
+        if source == "server":
             return FromUpstream(data)
-        if who == "closed":
+        if source == "closed":
             return ClientClosed() if self.gate.client_open else UpstreamClosed()
-        if who == "ping":
+        if source == "ping":
             return PingDue()
-        if who == "own":
+        if source == "own":
             return OwnCall(("fuzz", ""), "startContainers", data)
-        if who == "decide":
+        if source == "decide":
             return self._decided(hold=data == b"1")
-        if who == "going" and self.held:
-            cid = next(iter(self.held))
-            self.held[cid] = ContainerState.STARTING
+        if source == "going" and self.states:
+            cid = next(iter(self.states))
+            self.states[cid] = ContainerState.STARTING
             return Going(cid)
         return None
 
     def _decided(self, *, hold: bool) -> GateEvent | None:
-        if not self.wanted:
+        if not self.starts:
             return None
-        cid = self.wanted.pop(0)
+        cid = self.starts.pop(0)
         if hold:
-            self.held[cid] = ContainerState.WAITING
+            self.states[cid] = ContainerState.WAITING
         return Decided(cid, hold)
 
 
@@ -219,17 +219,17 @@ class NodeTracker:
 
     def feed(self, step: Step) -> str:
         """Take bytes."""
-        who, data = step
+        side, data = step
         self.to_rm.clear()
-        said = []
-        for command in self.tracker.handle(FromNode(data) if who == "client" else FromRm(data)):
-            said.append(type(command).__name__)
+        words = []
+        for command in self.tracker.handle(FromNode(data) if side == "client" else FromRm(data)):
+            words.append(type(command).__name__)
             if isinstance(command, Garbage):
-                said.append(f"refused: {command.text}")
+                words.append(f"refused: {command.text}")
                 self.over = True
             elif isinstance(command, TrackerToRm):
                 self.to_rm.append(command.data)
-        return " ".join(dict.fromkeys(said))
+        return " ".join(dict.fromkeys(words))
 
     def kept_bytes(self) -> int:
         """Return what unfinished frames keep, and an entry for each call that waits."""

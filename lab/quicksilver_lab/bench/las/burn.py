@@ -15,8 +15,8 @@ def main(pipe: str, name: str, cpu_s: float) -> None:
     begin = time.time()
     far = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
     os.write(far, f"begin {name} {begin:.6f} {os.getpid()}\n".encode())
-    while (left := cpu_s - time.process_time()) > 0:
-        until = time.thread_time() + min(left, _STRETCH_S)
+    while (rest_s := cpu_s - time.process_time()) > 0:
+        until = time.thread_time() + min(rest_s, _STRETCH_S)
         while time.thread_time() < until:
             sum(range(2000))
     os.write(far, f"end {name} {time.time():.6f} {time.process_time():.6f}\n".encode())

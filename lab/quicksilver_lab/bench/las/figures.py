@@ -24,7 +24,7 @@ Alone = Mapping[str, float]
 
 def slowdowns(outcomes: Sequence[Outcome], alone_s: Alone) -> list[float]:
     """Return completion / completion of the class alone, of the jobs that finished."""
-    return [one.completion_s / alone_s[one.kind] for one in outcomes if one.completion_s is not None]
+    return [outcome.completion_s / alone_s[outcome.kind] for outcome in outcomes if outcome.completion_s is not None]
 
 
 def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
@@ -33,15 +33,18 @@ def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
     alone_s: of the mode itself; stock_s: of stock YARN, against which slowdowns of several modes compare.
     Raises ValueError when no job finished.
     """
-    kinds = list(dict.fromkeys(one.kind for one in run.outcomes))
-    by_class = {kind: _group([one for one in run.outcomes if one.kind == kind], alone_s, stock_s) for kind in alone_s}
+    kinds = list(dict.fromkeys(outcome.kind for outcome in run.outcomes))
+    by_class = {
+        kind: _group([outcome for outcome in run.outcomes if outcome.kind == kind], alone_s, stock_s)
+        for kind in alone_s
+    }
     result = _group(run.outcomes, alone_s, stock_s)
     if not result["finished"]:
         raise ValueError("no job finished")
     done = [by_class[kind] for kind in kinds if by_class[kind]["finished"]]
 
     def worst(key: str) -> float:
-        return round(max(one[key] for one in done) / result[key], 3)  # type: ignore[no-any-return]
+        return round(max(group[key] for group in done) / result[key], 3)  # type: ignore[no-any-return]
 
     return result | {
         "worst_class_slowdown_ratio": worst("slowdown_mean"),
@@ -54,14 +57,14 @@ def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
 
 
 def _group(outcomes: Sequence[Outcome], alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
-    completion = [one.completion_s for one in outcomes if one.completion_s is not None]
+    completion = [outcome.completion_s for outcome in outcomes if outcome.completion_s is not None]
     own, stock = slowdowns(outcomes, alone_s), slowdowns(outcomes, stock_s)
     result: dict[str, Any] = {
         "jobs": len(outcomes),
         "finished": len(completion),
-        "failed_jobs": sum(bool(one.broken) for one in outcomes),
+        "failed_jobs": sum(bool(outcome.broken) for outcome in outcomes),
         "containers": {
-            key: sum(one.counts[key] for one in outcomes)
+            key: sum(outcome.counts[key] for outcome in outcomes)
             for key in ("granted", "opportunistic", "killed", "failed", "refused", "released")
         },
     }
@@ -80,21 +83,21 @@ def compared(modes: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
     las = modes.get("las")
     if las is None:
         return {}
-    found = {key: las[key] for key in ("worst_class_slowdown_ratio", "worst_class_slowdown_ratio_stock")}
-    for other, ending in (("fifo", ""), ("opportunistic", "_opportunistic")):
-        if other in modes:
-            for ours, key in _RATIOS.items():
-                found[f"{ours}{ending}"] = round(las[key] / modes[other][key], 3)
-    return found
+    result = {key: las[key] for key in ("worst_class_slowdown_ratio", "worst_class_slowdown_ratio_stock")}
+    for mode, ending in (("fifo", ""), ("opportunistic", "_opportunistic")):
+        if mode in modes:
+            for name, key in _RATIOS.items():
+                result[f"{name}{ending}"] = round(las[key] / modes[mode][key], 3)
+    return result
 
 
 def goals(modes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return the goals of LAS and of the default preset (`quicksilver.NAME`), as far as there are FIFO and they."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for mode, prefix in (("las", ""), ("quicksilver", "quicksilver.")):
         if mode in modes and "fifo" in modes:
             for name, limit in GOALS.items():
                 key = _RATIOS[name]
                 value = round(modes[mode][key] / modes["fifo"][key], 3)
-                found[f"{prefix}{name}"] = {"value": value, "goal": limit, "at_most": True, "met": value <= limit}
-    return found
+                result[f"{prefix}{name}"] = {"value": value, "goal": limit, "at_most": True, "met": value <= limit}
+    return result

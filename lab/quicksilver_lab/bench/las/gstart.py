@@ -114,21 +114,21 @@ class Starter:
         """Ask for one guaranteed container and wait for it; connect to its node."""
         asks = rows(1, 1, (), opportunistic=False)
         while True:
-            found = await self._beat(asks)
-            if found:
+            containers = await self._beat(asks)
+            if containers:
                 break
             asks = []
             await asyncio.sleep(_POLL_S)
-        address = (found[0].nodeId.host, found[0].nodeId.port)
+        address = (containers[0].nodeId.host, containers[0].nodeId.port)
         if self._node is None:
             self._node = NmClient(*address, self._tokens[address])
             await self._node.connect()
-        return found[0]
+        return containers[0]
 
     async def _beat(self, asks: list[yarn_pb2.ResourceRequestProto]) -> list[yarn_pb2.ContainerProto]:
         assert self._am is not None, "connect first"
         answer = await self._am.allocate(yarn_pb2.AllocateRequestProto(progress=0.5, ask=asks))
-        self._tokens |= {(one.nodeId.host, one.nodeId.port): one.token for one in answer.nm_tokens}
+        self._tokens |= {(token.nodeId.host, token.nodeId.port): token.token for token in answer.nm_tokens}
         self._over |= {container_name(status.container_id) for status in answer.completed_container_statuses}
         return list(answer.allocated_containers)
 
@@ -161,16 +161,16 @@ class Starter:
             await self._beat([])
 
 
-async def _full(filler: Master, life: asyncio.Task[None], held: int, alive: int) -> None:
+async def _full(filler: Master, life: asyncio.Task[None], fillers: int, alive: int) -> None:
     """Wait until so many fillers are granted and so many of them run. Raises NotFullError."""
     for _ in range(int(_FULL_S / _POLL_S)):
         if life.done():
             break
-        if filler.held >= held and filler.alive >= alive:
+        if filler.container_count >= fillers and filler.alive >= alive:
             return
         await asyncio.sleep(_POLL_S)
     raise NotFullError(
-        f"{filler.held} of {held} queueable containers are granted, {filler.alive} of {alive} run",
+        f"{filler.container_count} of {fillers} queueable containers are granted, {filler.alive} of {alive} run",
         place="bench.las",
         remedy=_why(filler, life) or "read the logs of the cluster's folder",
     )
@@ -181,49 +181,49 @@ def _why(filler: Master, life: asyncio.Task[None]) -> str:
     return "; ".join([ended, *filler.counts.reasons[-3:]]).strip("; ")
 
 
-async def starts(where: Site, count: int, alive: int, held: int) -> Starts:
-    """Fill the node with endless tasks, `alive` of `held` running, then start `count` guaranteed containers in turn."""
-    filler = Master(replace(where, heartbeat_s=0.2), [Stage(20, held, _ENDLESS_S)], name="filler")
+async def starts(where: Site, count: int, alive: int, fillers: int) -> Starts:
+    """Fill the node with endless tasks, `alive` of `fillers` running; then start `count` guaranteed containers."""
+    filler = Master(replace(where, heartbeat_s=0.2), [Stage(20, fillers, _ENDLESS_S)], name="filler")
     life = asyncio.create_task(filler.run())
-    starter, found = Starter(where), Starts()
+    starter, result = Starter(where), Starts()
     try:
         await starter.connect()
         for _ in range(count):
             container = await starter.granted()
-            await _full(filler, life, held, alive)
-            found.running.append(filler.alive)
-            found.ms.append(await starter.start(container))
+            await _full(filler, life, fillers, alive)
+            result.running.append(filler.alive)
+            result.ms.append(await starter.start(container))
             await starter.ended(container)
-        found.killed = filler.counts.killed + filler.counts.failed
+        result.killed = filler.counts.killed + filler.counts.failed
         filler.stop()
         await life
     finally:
         life.cancel()
         await starter.close()
-    return found
+    return result
 
 
 def measure(
-    scale: Scale, count: int, found: dict[str, Starts], workdir: Path, base_port: int, progress: Progress
+    scale: Scale, count: int, by_mode: dict[str, Starts], workdir: Path, base_port: int, progress: Progress
 ) -> None:
-    """Put the starts of each mode into `found`: `las`, `kill`, `stock`. Raises QuicksilverError."""
+    """Put the starts of each mode into `by_mode`: `las`, `kill`, `stock`. Raises QuicksilverError."""
     for name, mode in modes_of(scale).items():
         alive = scale.cores + EXTRA if name == "las" else scale.cores
         with modes.running(mode, workdir, base_port, progress, QUEUES) as cluster:
-            found[name] = asyncio.run(_measure(cluster, mode, count, alive, scale.cores + EXTRA))
-        shown = found[name].figures()
+            by_mode[name] = asyncio.run(_measure(cluster, mode, count, alive, scale.cores + EXTRA))
+        shown = by_mode[name].figures()
         progress(f"{mode.name}: {count} starts, p50 {shown['p50_ms']} ms, p99 {shown['p99_ms']} ms")
 
 
-async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, held: int) -> Starts:
+async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, fillers: int) -> Starts:
     with opened(cluster.spec.workdir / "tasks.pipe") as umbilical:
-        return await starts(site(cluster, mode, umbilical, Pace()), count, alive, held)
+        return await starts(site(cluster, mode, umbilical, Pace()), count, alive, fillers)
 
 
-def figures(found: Mapping[str, Starts]) -> dict[str, Any]:
+def figures(by_mode: Mapping[str, Starts]) -> dict[str, Any]:
     """Return the keys of the result: g_start_p50_ms and g_start_p99_ms of LAS, with _kill and _stock of the others."""
     result: dict[str, Any] = {}
-    for name, one in found.items():
-        ending, shown = "" if name == "las" else f"_{name}", one.figures()
+    for name, sample in by_mode.items():
+        ending, shown = "" if name == "las" else f"_{name}", sample.figures()
         result[f"g_start_p50_ms{ending}"], result[f"g_start_p99_ms{ending}"] = shown["p50_ms"], shown["p99_ms"]
-    return result | ({"g_start": {name: one.figures() for name, one in found.items()}} if found else {})
+    return result | ({"g_start": {name: sample.figures() for name, sample in by_mode.items()}} if by_mode else {})

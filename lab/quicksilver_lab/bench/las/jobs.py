@@ -122,11 +122,11 @@ def counts(jobs: int) -> list[int]:
     if jobs < len(TABLE):
         raise ValueError(f"{jobs} jobs cannot have one of each of the {len(TABLE)} classes")
     exact = [row.share * jobs for row in TABLE]
-    found = [max(1, int(x)) for x in exact]
-    while (missing := jobs - sum(found)) != 0:
+    result = [max(1, int(x)) for x in exact]
+    while (missing := jobs - sum(result)) != 0:
         step = 1 if missing > 0 else -1
-        found[max(range(len(TABLE)), key=lambda n: step * (exact[n] - found[n]))] += step
-    return found
+        result[max(range(len(TABLE)), key=lambda n: step * (exact[n] - result[n]))] += step
+    return result
 
 
 def job_of(row: JobClass, scale: Scale, number: int = 0, arrives_s: float = 0.0) -> Job:
@@ -149,8 +149,8 @@ def draw(jobs: int, scale: Scale, seed: int, load: float | None = None) -> list[
     rng.shuffle(kinds)
     gaps = [0.0, *(rng.expovariate(1.0) for _ in range(jobs - 1))]
     stretch = gap_s(kinds, scale, load or thesis_load()) * (jobs - 1) / sum(gaps)
-    found, now_s = [], 0.0
+    drawn, now_s = [], 0.0
     for number, (row, gap) in enumerate(zip(kinds, gaps, strict=True), start=1):
         now_s += gap * stretch
-        found.append(job_of(row, scale, number, now_s))
-    return found
+        drawn.append(job_of(row, scale, number, now_s))
+    return drawn

@@ -87,7 +87,7 @@ def container_name(container_id: yarn_pb2.ContainerIdProto) -> str:
 
 def rows(priority: int, count: int, hosts: Sequence[str], opportunistic: bool) -> list[yarn_pb2.ResourceRequestProto]:
     """Return the rows of an ask for `count` containers; with hosts as complete triplets."""
-    found = []
+    result = []
     for name in (*hosts, _RACK, "*") if hosts else ("*",):
         row = yarn_pb2.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
         row.priority.priority = priority
@@ -95,8 +95,8 @@ def rows(priority: int, count: int, hosts: Sequence[str], opportunistic: bool) -
         kind = yarn_pb2.OPPORTUNISTIC if opportunistic else yarn_pb2.GUARANTEED
         row.execution_type_request.execution_type = kind
         row.execution_type_request.enforce_execution_type = opportunistic
-        found.append(row)
-    return found
+        result.append(row)
+    return result
 
 
 async def unregister(am: AmClient, status: yarn_pb2.FinalApplicationStatusProto.ValueType, why: str = "") -> None:
@@ -126,8 +126,8 @@ class Master:
         """Why the job failed, "" when it did not."""
         self._site, self._stages, self._name, self._queue = site, stages, name, queue
         self._stage = 0
-        self._wanted = [task for task in self.tasks if task.stage == 0]
-        self._told: dict[int, int] = {}
+        self._waiting = [task for task in self.tasks if task.stage == 0]
+        self._ask_counts: dict[int, int] = {}
         self._running: dict[str, Task] = {}
         self._open: set[str] = set()
         """Containers that were started and whose end YARN has not reported yet."""
@@ -142,7 +142,7 @@ class Master:
         return sum(task.began_s is not None and Path(f"/proc/{task.pid}").exists() for task in self._running.values())
 
     @property
-    def held(self) -> int:
+    def container_count(self) -> int:
         """How many containers are granted: running, or queued at a node."""
         return len(self._running)
 
@@ -209,11 +209,11 @@ class Master:
         request = yarn_pb2.AllocateRequestProto(progress=done / len(self.tasks), release=self._release)
         self._release = []
         request.blacklist_request.SetInParent()
-        priority, count = self._stages[self._stage].priority, len(self._wanted)
-        if self._told.get(priority, 0) != count:
+        priority, count = self._stages[self._stage].priority, len(self._waiting)
+        if self._ask_counts.get(priority, 0) != count:
             hosts = self._site.hosts if priority == MAP_PRIORITY else ()
             request.ask.extend(rows(priority, count, hosts, self._site.opportunistic))
-            self._told[priority] = count
+            self._ask_counts[priority] = count
         return request
 
     async def _take(self, answer: yarn_pb2.AllocateResponseProto) -> None:
@@ -226,9 +226,9 @@ class Master:
             identifier = yarn_pb2.ContainerTokenIdentifierProto.FromString(container.container_token.identifier)
             self.counts.opportunistic += identifier.executionType == yarn_pb2.OPPORTUNISTIC
             priority = container.priority.priority
-            self._told[priority] = max(0, self._told.get(priority, 0) - 1)
-            if priority == self._stages[self._stage].priority and self._wanted:
-                await self._start(container, self._wanted.pop(0))
+            self._ask_counts[priority] = max(0, self._ask_counts.get(priority, 0) - 1)
+            if priority == self._stages[self._stage].priority and self._waiting:
+                await self._start(container, self._waiting.pop(0))
             else:
                 self.counts.released += 1
                 self._release.append(container.id)
@@ -265,7 +265,7 @@ class Master:
         task.ended_s = note.at_s
         del self._running[name]
         self._site.umbilical.forget(name)
-        if all(one.ended_s is not None for one in self.tasks if one.stage == self._stage):
+        if all(sibling.ended_s is not None for sibling in self.tasks if sibling.stage == self._stage):
             self._next_stage()
 
     def _next_stage(self) -> None:
@@ -273,7 +273,7 @@ class Master:
             self._over.set()
             return
         self._stage += 1
-        self._wanted = [task for task in self.tasks if task.stage == self._stage]
+        self._waiting = [task for task in self.tasks if task.stage == self._stage]
 
     def _completed(self, status: yarn_pb2.ContainerStatusProto) -> None:
         name = container_name(status.container_id)
@@ -301,4 +301,4 @@ class Master:
         task = self._running.pop(name)
         task.began_s = None
         self._site.umbilical.forget(name)
-        self._wanted.append(task)
+        self._waiting.append(task)

@@ -97,21 +97,25 @@ class Found:
     def raw(self) -> dict[str, Any]:
         """Return the samples."""
         runs = {name: asdict(run) for name, run in self.runs.items()}
-        return {"alone_s": self.alone, "modes": runs, "g_start": {n: asdict(one) for n, one in self.starts.items()}}
+        return {
+            "alone_s": self.alone,
+            "modes": runs,
+            "g_start": {n: asdict(starts) for n, starts in self.starts.items()},
+        }
 
 
-def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress) -> None:
-    """Run all parts of the plan. Raises QuicksilverError; `found` has what was measured before."""
+def measure(plan: Plan, findings: Found, workdir: Path, base_port: int, progress: Progress) -> None:
+    """Run all parts of the plan. Raises QuicksilverError; `findings` have what was measured before."""
     if not plan.docker:
-        _measure(plan, found, workdir, base_port, progress, lambda mode: mode)
+        _measure(plan, findings, workdir, base_port, progress, lambda mode: mode)
         return
     with tempfile.TemporaryDirectory(prefix="qs-") as folder, running_dockerd(Path(folder) / "docker") as dockerd:
         image = dockerd.import_image()
-        _measure(plan, found, workdir, base_port, progress, lambda mode: mode.in_docker(dockerd.url, image))
+        _measure(plan, findings, workdir, base_port, progress, lambda mode: mode.in_docker(dockerd.url, image))
 
 
 def _measure(
-    plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress, dress: Callable[[Mode], Mode]
+    plan: Plan, findings: Found, workdir: Path, base_port: int, progress: Progress, dress: Callable[[Mode], Mode]
 ) -> None:
     scale = plan.scale
     kinds: dict[str, Mode] = {
@@ -124,21 +128,21 @@ def _measure(
     for name in (name for name in MODES if name in plan.parts):
         mode, pace = dress(kinds[name]), workload.Pace(plan.heartbeat_s, plan.setup_s, plan.limit_s)
         with modes.running(mode, workdir, base_port, progress) as cluster:
-            found.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, pace, progress)
-            run = workload.measure(cluster, mode, found.jobs, pace, progress)
-        if not any(one.completion_s is not None for one in run.outcomes):
+            findings.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, pace, progress)
+            run = workload.measure(cluster, mode, findings.jobs, pace, progress)
+        if not any(outcome.completion_s is not None for outcome in run.outcomes):
             raise workload.BenchError(f"no job finished: {run.outcomes[0].broken}", place=name)
-        found.runs[name] = run
-        progress(line(name, found.shown(name)))
+        findings.runs[name] = run
+        progress(line(name, findings.shown(name)))
     if GSTART in plan.parts:
-        gstart.measure(scale, plan.g_starts, found.starts, workdir, base_port, progress)
+        gstart.measure(scale, plan.g_starts, findings.starts, workdir, base_port, progress)
 
 
 def line(name: str, shown: Mapping[str, Any]) -> str:
     """Return a mode's figures for people, with what failed."""
     lost = shown["containers"]
     failed = f"{shown['failed_jobs']} of {shown['jobs']} jobs failed"
-    containers = ", ".join(f"{count} {what}" for what, count in lost.items())
+    containers = ", ".join(f"{count} {kind}" for kind, count in lost.items())
     return (
         f"{name}: completion p50 {shown['completion_p50_s']} s, p99 {shown['completion_p99_s']} s; "
         f"slowdown p50 {shown['slowdown_p50']}; {failed}; containers: {containers}"
@@ -157,13 +161,13 @@ def interruptible() -> Iterator[None]:
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(part.strip() for part in value.split(","))
-    unknown = set(wanted) - {*MODES, GSTART}
+    parts = tuple(part.strip() for part in value.split(","))
+    unknown = set(parts) - {*MODES, GSTART}
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join((*MODES, GSTART))}")
-    if "fifo" not in wanted and wanted != (GSTART,):
+    if "fifo" not in parts and parts != (GSTART,):
         raise click.BadParameter("fifo is needed: slowdowns are against jobs alone on stock YARN")
-    return wanted
+    return parts
 
 
 @click.command()
@@ -203,25 +207,25 @@ def las(
     plan = Plan(parts, count, seed, load, alone=alone, g_starts=g_starts, docker=docker)
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
-    found = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
-    progress(f"{len(found.jobs)} jobs within {found.jobs[-1].arrives_s:.0f} s")
+    findings = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
+    progress(f"{len(findings.jobs)} jobs within {findings.jobs[-1].arrives_s:.0f} s")
     with interruptible():
         try:
-            measure(plan, found, workdir.absolute(), base_port or free_base_port(1), progress)
+            measure(plan, findings, workdir.absolute(), base_port or free_base_port(1), progress)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
-            found.broken = f"{type(error).__name__}: {error}"
+            findings.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
-    _write(found, "las-docker" if docker else "las", about, folder, progress)
-    if found.broken:
+    _write(findings, "las-docker" if docker else "las", about, folder, progress)
+    if findings.broken:
         sys.exit(1)
 
 
-def _write(found: Found, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
+def _write(findings: Found, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
     """Write the result and its page; print it as one JSON object."""
-    result = {"benchmark": name, **found.result(), **about}
-    path = results.write(name, result, found.raw(), folder)
+    result = {"benchmark": name, **findings.result(), **about}
+    path = results.write(name, result, findings.raw(), folder)
     progress(f"written to {path}")
-    if found.runs:
+    if findings.runs:
         progress(f"its page is {beside(path)}")
     click.echo(json.dumps(result))
 

@@ -105,7 +105,7 @@ async def alone(where: Site, scale: Scale, times: int, progress: Progress) -> di
 
     Raises BenchError when one fails: there is nothing to compare with then.
     """
-    found: dict[str, list[float]] = {}
+    by_class: dict[str, list[float]] = {}
     for row in TABLE:
         for _ in range(times if row is not TABLE[-1] else 1):
             job = job_of(row, scale)
@@ -113,16 +113,18 @@ async def alone(where: Site, scale: Scale, times: int, progress: Progress) -> di
             await live(where, job, time.time(), outcome)
             if outcome.completion_s is None:
                 raise BenchError(f"a {row.name} job alone did not finish: {outcome.broken}", place="bench.las")
-            found.setdefault(row.name, []).append(outcome.completion_s)
-        progress(f"alone: {row.name} {found[row.name][-1]:.1f} s, by the table {row.alone_s * scale.time:.1f} s")
-    return found
+            by_class.setdefault(row.name, []).append(outcome.completion_s)
+        progress(f"alone: {row.name} {by_class[row.name][-1]:.1f} s, by the table {row.alone_s * scale.time:.1f} s")
+    return by_class
 
 
 async def run_all(where: Site, jobs: Sequence[Job], limit_s: float, progress: Progress) -> Run:
     """Submit each job when it arrives; return when all are over, or after `limit_s` with the rest given up."""
     begin_s, used_s = time.time(), machine_cpu_s()
     outcomes = [awaited(job) for job in jobs]
-    running = [asyncio.create_task(_arrive(where, job, begin_s, one)) for job, one in zip(jobs, outcomes, strict=True)]
+    running = [
+        asyncio.create_task(_arrive(where, job, begin_s, outcome)) for job, outcome in zip(jobs, outcomes, strict=True)
+    ]
     try:
         waiting = set(running)
         while waiting and time.time() - begin_s < limit_s:
@@ -135,7 +137,7 @@ async def run_all(where: Site, jobs: Sequence[Job], limit_s: float, progress: Pr
         for task in running:
             task.cancel()
         await asyncio.wait(running, timeout=_STOP_S)
-    worked_s = sum(task["cpu_s"] for one in outcomes for task in one.tasks if task["ended_s"] is not None)
+    worked_s = sum(task["cpu_s"] for outcome in outcomes for task in outcome.tasks if task["ended_s"] is not None)
     return Run(outcomes, wall_s, busy_cores, worked_s / wall_s)
 
 

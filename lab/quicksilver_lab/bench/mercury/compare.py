@@ -22,12 +22,12 @@ Runs = Mapping[tuple[str, str], Sequence[RunResult]]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A ratio ours / theirs of a metric that is to reach a target, by the key of the result."""
+    """A ratio candidate / base of a metric that is to reach a target, by the key of the result."""
 
     key: str
     workload: str
-    ours: str
-    theirs: str
+    candidate: str
+    base: str
     metric: str
     target: float
     source: str
@@ -61,24 +61,30 @@ def best_opportunistic(runs: Runs, workload: str) -> str | None:
     All of them run with the first seed; only the best of them goes on, so that chance favours it.
     """
     rates = {
-        name: figures(found[0])["tasks_per_s"] for name in OWN_OPPORTUNISTIC if (found := runs.get((workload, name)))
+        name: figures(repeated[0])["tasks_per_s"]
+        for name in OWN_OPPORTUNISTIC
+        if (repeated := runs.get((workload, name)))
     }
     return max(rates, key=lambda name: rates[name]) if rates else None
 
 
-def paired(ours: Sequence[RunResult], theirs: Sequence[RunResult], metric: str) -> dict[str, Any] | None:
-    """Return the ratio ours / theirs of a metric over the seeds that both have, None where they have none.
+def paired(own_runs: Sequence[RunResult], other_runs: Sequence[RunResult], metric: str) -> dict[str, Any] | None:
+    """Return the ratio own / other of a metric over the seeds that both have, None where they have none.
 
     With two seeds or more: the geometric mean with its 95 % interval by Student's t; with one: the ratio alone.
     """
-    mine, other = ({run.seed: figures(run).get(metric, 0.0) for run in runs} for runs in (ours, theirs))
-    pairs = [(other[seed], mine[seed]) for seed in mine if mine[seed] and other.get(seed)]
+    own_values, other_values = (
+        {run.seed: figures(run).get(metric, 0.0) for run in runs} for runs in (own_runs, other_runs)
+    )
+    pairs = [
+        (other_values[seed], own_values[seed]) for seed in own_values if own_values[seed] and other_values.get(seed)
+    ]
     if not pairs:
         return None
     if len(pairs) == 1:
         return {"ratio": round(pairs[0][1] / pairs[0][0], 4), "pairs": 1}
-    found = effect([base for base, _ in pairs], [changed for _, changed in pairs])
-    return {"ratio": found["effect"], "ci_low": found["ci_low"], "ci_high": found["ci_high"], "pairs": len(pairs)}
+    result = effect([base for base, _ in pairs], [changed for _, changed in pairs])
+    return {"ratio": result["effect"], "ci_low": result["ci_low"], "ci_high": result["ci_high"], "pairs": len(pairs)}
 
 
 def ceiling(theirs: Sequence[RunResult]) -> float | None:
@@ -93,30 +99,30 @@ def ceiling(theirs: Sequence[RunResult]) -> float | None:
 
 def goals(runs: Runs) -> dict[str, dict[str, Any]]:
     """Return each goal that the runs can answer: ratio, interval, ceiling, target, if it is met, who was compared."""
-    found: dict[str, dict[str, Any]] = {}
+    answers: dict[str, dict[str, Any]] = {}
     for goal in GOALS:
-        theirs = best_opportunistic(runs, goal.workload) if goal.theirs == BEST_OPPORTUNISTIC else goal.theirs
+        theirs = best_opportunistic(runs, goal.workload) if goal.base == BEST_OPPORTUNISTIC else goal.base
         answer = paired(
-            runs.get((goal.workload, goal.ours), ()), runs.get((goal.workload, theirs or ""), ()), goal.metric
+            runs.get((goal.workload, goal.candidate), ()), runs.get((goal.workload, theirs or ""), ()), goal.metric
         )
         if answer is not None:
             if goal.metric == "tasks_per_s" and goal.workload == FIXED:
                 answer["ceiling"] = ceiling(runs[goal.workload, theirs or ""])
-            found[goal.key] = answer | {
+            answers[goal.key] = answer | {
                 "target": goal.target,
                 "met": goal.met(answer["ratio"]),
-                "ours": goal.ours,
+                "ours": goal.candidate,
                 "theirs": theirs,
                 "workload": goal.workload,
                 "metric": goal.metric,
                 "source": goal.source,
             }
-    return found
+    return answers
 
 
 def result(runs: Runs) -> dict[str, Any]:
     """Return the keys of the result: the goals' ratios, lost and doubled tasks over all runs, the table."""
-    every = [run for found in runs.values() for run in found]
+    every = [run for repeated in runs.values() for run in repeated]
     answered = goals(runs)
     return {
         **{goal.key: answered.get(goal.key, {}).get("ratio") for goal in GOALS},
@@ -129,8 +135,8 @@ def result(runs: Runs) -> dict[str, Any]:
 
 
 def _table(runs: Runs) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    table: dict[str, dict[str, Any]] = {}
     for (workload, competitor), repeated in runs.items():
         if repeated:
-            found.setdefault(workload, {})[competitor] = summary(repeated) | {"phases": phases(repeated)}
-    return found
+            table.setdefault(workload, {})[competitor] = summary(repeated) | {"phases": phases(repeated)}
+    return table

@@ -236,8 +236,8 @@ ALL: Final = (
     ),
     _default("held_answers", "answers wait for news (`long_poll: short`)", long_poll="short"),
     *(
-        _default(f"within_{first}", f"of one level the {what} first", dispatch={"settings": {"within": first}})
-        for first, what in (("age", "earliest submission"), ("shared", "fewest containers"))
+        _default(f"within_{first}", f"of one level the {title} first", dispatch={"settings": {"within": first}})
+        for first, title in (("age", "earliest submission"), ("shared", "fewest containers"))
     ),
     _default("without_late_binding", "tasks queue at nodes by expected delay", place={"policy": "topk_wait"}),
     _default("without_ahead", "no place ahead of a core that comes free", place={"settings": {"ahead_s": 0.0}}),
@@ -295,4 +295,4 @@ OWN_OPPORTUNISTIC: Final = tuple(competitor.name for competitor in ALL if compet
 
 def sections_of(names: Iterable[str]) -> dict[str, Section]:
     """Return the section `policies` of quicksilver.yaml of those competitors that run quicksilver."""
-    return {name: one.policies for name in names if (one := BY_NAME[name]).policies is not None}
+    return {name: competitor.policies for name in names if (competitor := BY_NAME[name]).policies is not None}

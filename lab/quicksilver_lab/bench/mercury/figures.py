@@ -81,21 +81,21 @@ def figures(run: RunResult) -> dict[str, float]:
     """Return the METRICS of one run; latencies and waits are left out where nothing ended."""
     window = Window.of(run)
     tasks, jobs = tasks_in(run, window), jobs_in(run, window)
-    found = {
+    result = {
         "tasks_per_s": len(tasks) / window.length_s,
         "jobs_per_s": len(jobs) / window.length_s,
         "utilisation": used_ratio([sample for sample in run.samples if window.has(sample.at_s)], run.slots),
     }
     if jobs:
         took = latencies_s(jobs)
-        found |= {
+        result |= {
             "latency_p50_s": percentile(took, 50),
             "latency_p95_s": percentile(took, 95),
             "latency_mean_s": fmean(took),
         }
     if tasks:
-        found["wait_p50_s"] = percentile(waits_s(tasks), 50)
-    return found
+        result["wait_p50_s"] = percentile(waits_s(tasks), 50)
+    return result
 
 
 def by_class(runs: Sequence[RunResult]) -> dict[str, dict[str, float]]:
@@ -131,8 +131,8 @@ def _drawn(
     values: Sequence[float], measure: Callable[[Sequence[float]], float], rng: Random, draws: int
 ) -> tuple[float, float]:
     """Return the 95 % bootstrap interval (percentile method) of a measure of the values."""
-    found = [measure(rng.choices(values, k=len(values))) for _ in range(draws)]
-    return percentile(found, 2.5), percentile(found, 97.5)
+    results = [measure(rng.choices(values, k=len(values))) for _ in range(draws)]
+    return percentile(results, 2.5), percentile(results, 97.5)
 
 
 def summary(runs: Sequence[RunResult], draws: int = DRAWS) -> dict[str, Any]:
@@ -161,13 +161,13 @@ def summary(runs: Sequence[RunResult], draws: int = DRAWS) -> dict[str, Any]:
             "latency_p95_s": lambda sample: percentile(sample, 95),
             "latency_mean_s": fmean,
         }
-    found: dict[str, Any] = {"runs": len(runs)}
+    result: dict[str, Any] = {"runs": len(runs)}
     for name, measure in measures.items():
         low, high = _drawn(values[name], measure, rng, draws)
-        found[name] = {"value": round(measure(values[name]), 4), "ci_low": round(low, 4), "ci_high": round(high, 4)}
+        result[name] = {"value": round(measure(values[name]), 4), "ci_low": round(low, 4), "ci_high": round(high, 4)}
     if waited:
-        found["wait_p50_s"] = {"value": round(percentile(waited, 50), 4)}
-    return found | _totals(runs) | {"classes": by_class(runs)}
+        result["wait_p50_s"] = {"value": round(percentile(waited, 50), 4)}
+    return result | _totals(runs) | {"classes": by_class(runs)}
 
 
 def _totals(runs: Sequence[RunResult]) -> dict[str, Any]:
@@ -195,5 +195,5 @@ def _late_s(run: RunResult) -> float:
 
 
 def _sum(runs: Sequence[RunResult], field: str, name: str) -> float:
-    found: list[Mapping[str, float]] = [getattr(run, field) for run in runs]
-    return sum(values.get(name, 0) for values in found)
+    mappings: list[Mapping[str, float]] = [getattr(run, field) for run in runs]
+    return sum(values.get(name, 0) for values in mappings)

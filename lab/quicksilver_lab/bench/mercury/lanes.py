@@ -84,16 +84,16 @@ class Lanes(Generic[S]):
 
     def run(self, steps: Sequence[S]) -> Iterator[RunResult | Failed]:
         """Yield what each step came to, as it ends. Raises KeyboardInterrupt; nothing is left running."""
-        free, left = list(range(self.count)), list(steps)
+        free, pending = list(range(self.count)), list(steps)
         going: dict[Future[RunResult], tuple[S, int]] = {}
         context = multiprocessing.get_context("spawn")
         with (
             ProcessPoolExecutor(self.count, mp_context=context, initializer=_own_group, max_tasks_per_child=1) as pool,
             _interrupted_too(),
         ):
-            while left or going:
-                while left and free:
-                    step, lane = left.pop(0), free.pop(0)
+            while pending or going:
+                while pending and free:
+                    step, lane = pending.pop(0), free.pop(0)
                     self.progress(f"{step.workload}, {step.competitor}, seed {step.seed}")
                     going[pool.submit(self._carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
                 done, _ = wait(going, return_when=FIRST_COMPLETED)

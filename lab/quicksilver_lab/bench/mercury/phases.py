@@ -11,8 +11,8 @@ from quicksilver_lab.bench.policies.effects import share
 
 
 def _mean(values: Iterable[float]) -> float:
-    found = list(values)
-    return round(fmean(found), 4) if found else 0.0
+    numbers = list(values)
+    return round(fmean(numbers), 4) if numbers else 0.0
 
 
 def task_phases(run: RunResult) -> dict[str, float]:
@@ -59,5 +59,5 @@ def idle_ratios(run: RunResult) -> dict[str, float]:
 
 def phases(runs: Sequence[RunResult]) -> dict[str, float]:
     """Return all of it, as means over the runs."""
-    found = [task_phases(run) | job_phases(run) | idle_ratios(run) for run in runs]
-    return {name: _mean(one[name] for one in found) for name in found[0]}
+    rows = [task_phases(run) | job_phases(run) | idle_ratios(run) for run in runs]
+    return {name: _mean(row[name] for row in rows) for name in rows[0]}

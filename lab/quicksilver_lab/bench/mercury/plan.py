@@ -87,30 +87,34 @@ QUICK: Final = (
 )
 
 
-def chosen(
+def selection(
     parts: Sequence[Part], workloads: Sequence[str], competitors: Sequence[str], rounds: int | None = None
 ) -> tuple[Part, ...]:
     """Return the parts with these workloads and competitors alone; empty for all. Raises ValueError of none.
 
     rounds: repetitions of what is repeated, None for those of the plan.
     """
-    found = []
+    result = []
     for part in parts:
-        kept = replace(
+        remainder = replace(
             part,
-            repeated=_kept(part.repeated, competitors),
-            once=_kept(part.once, competitors),
+            repeated=_matches(part.repeated, competitors),
+            once=_matches(part.once, competitors),
             rounds=rounds or part.rounds,
         )
-        if (not workloads or part.workload in workloads) and kept.repeated + kept.once:
-            found.append(kept)
-    if not found:
+        if (not workloads or part.workload in workloads) and remainder.repeated + remainder.once:
+            result.append(remainder)
+    if not result:
         raise ValueError(f"no part of the plan has {', '.join([*workloads, *competitors])}; see docs/benchmarks.md")
-    return tuple(found)
+    return tuple(result)
 
 
-def _kept(names: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if not wanted or name in wanted or (name == BEST and "opportunistic" in wanted))
+def _matches(names: Sequence[str], competitors: Sequence[str]) -> tuple[str, ...]:
+    return tuple(
+        name
+        for name in names
+        if not competitors or name in competitors or (name == BEST and "opportunistic" in competitors)
+    )
 
 
 def steps(part: Part, number: int, best: str | None) -> list[Step]:

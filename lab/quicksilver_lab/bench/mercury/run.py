@@ -37,10 +37,10 @@ class Found:
         """Handle a run; those of a competitor and workload stand in the order of their seeds."""
         same = self.runs.setdefault((run.workload, run.competitor), [])
         same.append(run)
-        same.sort(key=lambda one: one.seed)
+        same.sort(key=lambda entry: entry.seed)
 
 
-def measure(parts: Sequence[plan.Part], lanes: Lanes[plan.Step], found: Found) -> None:
+def measure(parts: Sequence[plan.Part], lanes: Lanes[plan.Step], findings: Found) -> None:
     """Run the plan, round after round of all parts: what is broken off has whole rounds of everything.
 
     Raises KeyboardInterrupt.
@@ -48,13 +48,13 @@ def measure(parts: Sequence[plan.Part], lanes: Lanes[plan.Step], found: Found) -
     for number in range(1, max(part.rounds for part in parts) + 1):
         steps = []
         for part in parts:
-            best = compare.best_opportunistic(found.runs, part.workload)
+            best = compare.best_opportunistic(findings.runs, part.workload)
             steps += plan.steps(part, number, best)
         for outcome in lanes.run(steps):
             if isinstance(outcome, Failed):
-                found.broken.append(str(outcome))
+                findings.broken.append(str(outcome))
             else:
-                found.take(outcome)
+                findings.take(outcome)
 
 
 def _listed(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
@@ -63,7 +63,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 def _parts(quick: bool, workloads: list[str], competitors: list[str], rounds: int | None) -> tuple[plan.Part, ...]:
     try:
-        return plan.chosen(plan.QUICK if quick else plan.DEFAULT, workloads, competitors, rounds)
+        return plan.selection(plan.QUICK if quick else plan.DEFAULT, workloads, competitors, rounds)
     except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
@@ -103,28 +103,28 @@ def mercury(
     parts = _parts(quick, workloads, competitors, rounds)
     about: dict[str, Any] = {"machine": results.machine(), "commit": results.commit()}
     progress(f"about {plan.expected_s(parts) / lanes / 60:.0f} minutes")
-    found = Found()
+    findings = Found()
     with interruptible():
         try:
-            measure(parts, Lanes(lanes, workdir.absolute(), base_port, progress, carry_out), found)
+            measure(parts, Lanes(lanes, workdir.absolute(), base_port, progress, carry_out), findings)
         except (QuicksilverError, OSError, KeyboardInterrupt) as error:
-            found.broken.append(f"{type(error).__name__}: {error}")
-            progress(f"error: {found.broken[-1]}")
+            findings.broken.append(f"{type(error).__name__}: {error}")
+            progress(f"error: {findings.broken[-1]}")
     about |= {
         "took_s": round(time.monotonic() - start_s),
         "settings": {"lanes": lanes, "parts": [asdict(part) for part in parts]},
-        "competitors": {one.name: asdict(one) for one in ALL},
+        "competitors": {competitor.name: asdict(competitor) for competitor in ALL},
     }
-    result = {"benchmark": "mercury", **compare.result(found.runs), "broken": found.broken, **about}
-    _finish(result, found, folder, progress)
+    result = {"benchmark": "mercury", **compare.result(findings.runs), "broken": findings.broken, **about}
+    _finish(result, findings, folder, progress)
 
 
-def _finish(result: dict[str, Any], found: Found, folder: Path, progress: Callable[[str], None]) -> None:
+def _finish(result: dict[str, Any], findings: Found, folder: Path, progress: Callable[[str], None]) -> None:
     """Write the result and its page, print it; exit with code 1 when a run broke, or tasks were lost or done twice."""
-    raw = [packed(run) for same in found.runs.values() for run in same]
+    raw = [packed(run) for same in findings.runs.values() for run in same]
     path = results.write("mercury", result, {"runs": raw}, folder)
     progress(f"written to {path}")
     click.echo(json.dumps(result))
     progress(f"page: {beside(path)}")
-    if found.broken or result["lost_tasks"] or result["doubled_tasks"]:
+    if findings.broken or result["lost_tasks"] or result["doubled_tasks"]:
         sys.exit(1)

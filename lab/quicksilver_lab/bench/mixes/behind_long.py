@@ -33,12 +33,16 @@ def _waits(task: TaskRecord, others: Sequence[tuple[TaskRecord, bool]], cores: i
     if task.granted_s is None or task.started_s is None or task.started_s - task.granted_s <= _START_S:
         return False
     at_s = task.granted_s + _START_S
-    running = [is_long for one, is_long in others if _runs(one, at_s)]
+    running = [is_long for neighbour, is_long in others if _runs(neighbour, at_s)]
     if len(running) < cores:
         return False
-    longs = (one for one, is_long in others if is_long)
-    bound = (one for one in longs if one.granted_s is not None and one.granted_s < task.granted_s)
-    return sum(running) >= cores or any(one.started_s is None or one.started_s > at_s for one in bound)
+    longs = (neighbour for neighbour, is_long in others if is_long)
+    bound = (
+        neighbour for neighbour in longs if neighbour.granted_s is not None and neighbour.granted_s < task.granted_s
+    )
+    return sum(running) >= cores or any(
+        neighbour.started_s is None or neighbour.started_s > at_s for neighbour in bound
+    )
 
 
 def _runs(task: TaskRecord, at_s: float) -> bool:

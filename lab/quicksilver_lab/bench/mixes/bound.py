@@ -76,13 +76,13 @@ class _Job:
     open: int = 0
     """Tasks that have not ended."""
 
-    def left(self, now_s: float) -> float:
+    def remaining_s(self, now_s: float) -> float:
         """Return the work that is left."""
         return self.left_s - self.speed * (now_s - self.at_s)
 
     def change(self, now_s: float, speed: float) -> None:
         """Change the speed from now on."""
-        self.left_s, self.at_s = self.left(now_s), now_s
+        self.left_s, self.at_s = self.remaining_s(now_s), now_s
         self.speed += speed
 
 
@@ -150,28 +150,28 @@ class Omniscient:
 
     def _ask(self, job: _Job, maps: bool) -> None:
         """Have all maps, or all later tasks, wait for slots; the longest start first."""
-        asked = [
+        tasks = [
             _Task(record, job, task.runs_s)
             for record, task in zip(job.record.tasks, job.spec.tasks, strict=True)
             if (task.stage == MAP) == maps
         ]
-        for task in asked:
+        for task in tasks:
             if not maps and job.spec.tasks[0].stage == MAP:
                 task.record.wanted_s = self._now_s - self._delays.heartbeat_s
-        job.waiting = sorted(asked, key=lambda task: task.rest_s)
+        job.waiting = sorted(tasks, key=lambda task: task.rest_s)
 
     # Slots
 
     def _grant(self) -> None:
         """Give free slots, fast ones first, to tasks of the jobs with the least work left; then pause others."""
         waiting = [job for job in self._active.values() if job.waiting]
-        waiting.sort(key=lambda job: job.left(self._now_s))
+        waiting.sort(key=lambda job: job.remaining_s(self._now_s))
         for job in waiting:
             while job.waiting and (times := self._free_slot()) is not None:
                 self._start(job.waiting.pop(), times)
             if self._preemptive:
-                while job.waiting and (other := self._behind(job)) is not None:
-                    self._start(job.waiting.pop(), self._pause(other))
+                while job.waiting and (victim := self._behind(job)) is not None:
+                    self._start(job.waiting.pop(), self._pause(victim))
             if job.waiting and not self._preemptive:
                 return
 
@@ -182,9 +182,9 @@ class Omniscient:
     def _behind(self, job: _Job) -> _Task | None:
         """Return the task that gives way to a job: of the job with the most work left, if that is more than its own."""
         now_s = self._now_s
-        holders = [one for one in self._active.values() if one.running]
-        worst = max(holders, key=lambda one: one.left(now_s), default=job)
-        if worst is job or worst.left(now_s) <= job.left(now_s):
+        holders = [holder for holder in self._active.values() if holder.running]
+        worst = max(holders, key=lambda holder: holder.remaining_s(now_s), default=job)
+        if worst is job or worst.remaining_s(now_s) <= job.remaining_s(now_s):
             return None
         return max(worst.running, key=lambda task: (task.rest_s, -task.record.index))
 
@@ -233,7 +233,7 @@ class Omniscient:
                 self._at(now_s + self._delays.heartbeat_s, lambda: self._ask(job, maps=False))
         if not job.open:
             job.record.ended_s = now_s
-            self._active = {number: one for number, one in self._active.items() if one is not job}
+            self._active = {number: active for number, active in self._active.items() if active is not job}
             self._ended()
 
     def _release(self, times: float) -> None:

@@ -41,7 +41,7 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     """Return the METRICS of a run that has them, beside jobs, classes by size, utilisation and what was lost."""
     jobs = counted(run, is_open)
     ended = [job for job in jobs if job.ended_s is not None]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "jobs": len(ended),
         "unfinished_jobs": len(jobs) - len(ended),
         "kills": run.kills,
@@ -50,29 +50,29 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     }
     if not is_open:
         window = Window.of(run)
-        found["tasks_per_s"] = round(len(tasks_in(run, window)) / window.length_s, 3)
+        result["tasks_per_s"] = round(len(tasks_in(run, window)) / window.length_s, 3)
     if not ended:
-        return found
+        return result
     by_work = sorted(ended, key=lambda job: (job.work_s, len(job.tasks), job.number))
     by_width = sorted(ended, key=lambda job: (len(job.tasks), job.work_s, job.number))
     short = [sizes.latency_s(job) for job in by_work[: max(1, len(ended) // 2)]]
     wide = [sizes.latency_s(job) for job in by_width[-max(1, len(ended) // 10) :]]
     from_s, to_s = min(job.submitted_s for job in jobs), max(job.ended_s or 0.0 for job in ended)
-    found |= sizes.latencies(ended) | sizes.classes(ended)
+    result |= sizes.latencies(ended) | sizes.classes(ended)
     kinds = sorted({job.klass for job in ended})
-    found["classes"] = {
+    result["classes"] = {
         kind: {"jobs": len(own)} | sizes.latencies(own)
         for kind in kinds
         if (own := [job for job in ended if job.klass == kind])
     }
-    found |= {f"short_p{q}_s": round(percentile(short, q), 3) for q in (50, 95)}
-    found[WIDE] = round(fmean(wide), 3)
+    result |= {f"short_p{q}_s": round(percentile(short, q), 3) for q in (50, 95)}
+    result[WIDE] = round(fmean(wide), 3)
     if LONG in kinds:
-        found["short_behind_long"] = behind_long(run.jobs, run.slots // run.nodes)
+        result["short_behind_long"] = behind_long(run.jobs, run.slots // run.nodes)
     if is_open:
-        found["makespan_s"] = round(to_s - from_s, 3)
+        result["makespan_s"] = round(to_s - from_s, 3)
     used = [sample for sample in run.samples if from_s <= sample.at_s <= to_s]
-    return found | ({"utilisation": round(used_ratio(used, run.slots), 4)} if used else {})
+    return result | ({"utilisation": round(used_ratio(used, run.slots), 4)} if used else {})
 
 
 def geometric(values: Sequence[float]) -> float:

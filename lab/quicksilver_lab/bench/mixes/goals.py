@@ -46,53 +46,55 @@ class Verdict:
         return {"value": round(self.value, 4), "goal": self.goal, "at_most": self.at_most, "met": met}
 
 
-def goals(mix: str, found: Figures, ours: str, compared: Mapping[str, Any], slots: int) -> dict[str, dict[str, Any]]:
+def goals(
+    mix: str, figures: Figures, competitor: str, compared: Mapping[str, Any], slots: int
+) -> dict[str, dict[str, Any]]:
     """Return the goals of a mix by name, as far as its runs have the figures.
 
-    compared: what `compare.compared` has of `ours`.
+    compared: what `compare.compared` has of the competitor.
     """
     verdicts: dict[str, Verdict] = {}
     for metric in LATENCIES:
-        one = compared.get(metric)
-        if one and one.get("gain") is not None:
-            verdicts[f"{metric}_gain"] = Verdict(one["gain"], GAIN, at_most=False)
+        comparison = compared.get(metric)
+        if comparison and comparison.get("gain") is not None:
+            verdicts[f"{metric}_gain"] = Verdict(comparison["gain"], GAIN, at_most=False)
     limits = dict.fromkeys((*LATENCIES, *SHORT, WIDE), NOT_WORSE) | {"makespan_s": 1.0} | dict(RATIOS.get(mix, {}))
     for metric, limit in limits.items():
-        if one := compared.get(metric):
-            verdicts[f"{metric}_ratio"] = Verdict(one["ratio"], limit)
-    runs = found.get(ours, ())
+        if comparison := compared.get(metric):
+            verdicts[f"{metric}_ratio"] = Verdict(comparison["ratio"], limit)
+    runs = figures.get(competitor, ())
     if runs:
         verdicts["work_lost_ratio"] = Verdict(max(run["work_lost_ratio"] for run in runs), WORK_LOST)
         verdicts["unfinished_jobs"] = Verdict(float(sum(run["unfinished_jobs"] for run in runs)), 0.0)
-    verdicts |= _own(mix, found, ours, slots)
+    verdicts |= _own(mix, figures, competitor, slots)
     return {f"{mix}.{name}": verdict.shown() for name, verdict in verdicts.items()}
 
 
-def _own(mix: str, found: Figures, ours: str, slots: int) -> dict[str, Verdict]:
+def _own(mix: str, figures: Figures, competitor: str, slots: int) -> dict[str, Verdict]:
     """Return the goals that one mix alone has."""
-    runs = found.get(ours, ())
-    tuned = found.get(TUNED, ())
+    runs = figures.get(competitor, ())
+    tuned = figures.get(TUNED, ())
     verdicts: dict[str, Verdict] = {}
-    if mix == "facebook_77" and (one := ratio(runs, tuned, "latency_mean_s")):
-        verdicts["latency_mean_s_ratio_tuned"] = Verdict(one["ratio"], TO_TUNED)
-    if mix == "microsoft" and (one := ratio(runs, tuned, "tasks_per_s")):
-        verdicts["tasks_ratio_tuned"] = Verdict(one["ratio"], MICROSOFT, at_most=False)
+    if mix == "facebook_77" and (comparison := ratio(runs, tuned, "latency_mean_s")):
+        verdicts["latency_mean_s_ratio_tuned"] = Verdict(comparison["ratio"], TO_TUNED)
+    if mix == "microsoft" and (comparison := ratio(runs, tuned, "tasks_per_s")):
+        verdicts["tasks_ratio_tuned"] = Verdict(comparison["ratio"], MICROSOFT, at_most=False)
     if mix == "kairos":
-        verdicts |= _to_fifo(found, ours)
-        if ours != LAS and found.get(LAS):
-            verdicts |= {f"{LAS}.{name}": verdict for name, verdict in _to_fifo(found, LAS).items()}
+        verdicts |= _to_fifo(figures, competitor)
+        if competitor != LAS and figures.get(LAS):
+            verdicts |= {f"{LAS}.{name}": verdict for name, verdict in _to_fifo(figures, LAS).items()}
     if mix == "fixed_2s" and (rate := mean(runs, "tasks_per_s")):
         verdicts["ceiling_share"] = Verdict(rate / (slots / 2.0), CEILING_SHARE, at_most=False)
     return verdicts
 
 
-def _to_fifo(found: Figures, name: str) -> dict[str, Verdict]:
+def _to_fifo(figures: Figures, name: str) -> dict[str, Verdict]:
     """Return the goals of kairos for one competitor."""
-    runs, fifo = found.get(name, ()), found.get(TUNED, ())
+    runs, fifo = figures.get(name, ()), figures.get(TUNED, ())
     verdicts = {
-        f"{metric}_ratio_fifo": Verdict(one["ratio"], limit)
+        f"{metric}_ratio_fifo": Verdict(comparison["ratio"], limit)
         for metric, limit in KAIROS.items()
-        if (one := ratio(runs, fifo, metric))
+        if (comparison := ratio(runs, fifo, metric))
     }
     means, others = class_means(runs, "classes"), class_means(fifo, "classes")
     if means and means.keys() <= others.keys():
@@ -101,19 +103,21 @@ def _to_fifo(found: Figures, name: str) -> dict[str, Verdict]:
     return verdicts
 
 
-def least_ratios(mix: str, found: Figures) -> dict[str, float]:
+def least_ratios(mix: str, figures: Figures) -> dict[str, float]:
     """Return the lowest ratios to FIFO that any scheduler could reach on kairos: those of a slot for each task."""
     if mix != "kairos":
         return {}
-    endless, fifo = found.get("bound_endless", ()), found.get(TUNED, ())
-    return {f"{metric}_ratio_fifo": one["ratio"] for metric in KAIROS if (one := ratio(endless, fifo, metric))}
+    endless, fifo = figures.get("bound_endless", ()), figures.get(TUNED, ())
+    return {
+        f"{metric}_ratio_fifo": comparison["ratio"] for metric in KAIROS if (comparison := ratio(endless, fifo, metric))
+    }
 
 
-def ceilings(found: Figures, stock: str, slots: int, task_s: float | None) -> dict[str, float]:
+def ceilings(figures: Figures, stock: str, slots: int, task_s: float | None) -> dict[str, float]:
     """Return what no scheduler exceeds: tasks/s where all tasks take task_s, and throughput / that of `stock`.
 
     So much more work fits into the slots that the other leaves idle.
     """
     result = {"tasks_per_s": round(slots / task_s, 3)} if task_s else {}
-    used = mean(found.get(stock, ()), "utilisation")
+    used = mean(figures.get(stock, ()), "utilisation")
     return result | ({"throughput_ratio": round(1 / used, 4)} if used else {})

@@ -32,21 +32,21 @@ def jobs(slots: int, seed: int) -> list[JobSpec]:
     By slots offered: 1.2 times the cluster, 0.4 from 20 s on, 0.4 from 50 s on. Each has more than its right.
     """
     rng = Random(f"guarantees {seed}")
-    found: list[JobSpec] = []
+    specs: list[JobSpec] = []
 
     def offer(user: str, queue: str, from_s: float, every_s: float, task_s: float, share: float) -> None:
         width = max(1, round(slots * share * every_s / task_s))
         at_s = from_s
         while at_s < _LASTS_S:
             arrives_s = at_s + rng.uniform(0.0, every_s / 2)
-            found.append(JobSpec(0, arrives_s, user, (TaskSpec(task_s),) * width, queue, user))
+            specs.append(JobSpec(0, arrives_s, user, (TaskSpec(task_s),) * width, queue, user))
             at_s += every_s
 
     offer("alice", "default", 0.0, 5.0, 5.0, 1.2)
     offer("bob", "default", 20.0, 3.0, 5.0, 0.4)
     offer("carol", GUARANTEED, 50.0, 4.0, 10.0, 0.4)
-    found.sort(key=lambda job: job.arrives_s)
-    return [replace(job, number=number) for number, job in enumerate(found, start=1)]
+    specs.sort(key=lambda job: job.arrives_s)
+    return [replace(job, number=number) for number, job in enumerate(specs, start=1)]
 
 
 def routed(policies: Mapping[str, Any], queues: Sequence[str]) -> Mapping[str, Any]:
@@ -82,14 +82,14 @@ def _each_second(intervals: Iterable[tuple[float, float]], until_s: int) -> list
     for from_s, to_s in intervals:
         steps[min(until_s, max(0, int(from_s) + 1))] += 1
         steps[min(until_s, max(0, int(to_s) + 1))] -= 1
-    found, level = [], 0
+    levels, level = [], 0
     for step in steps[:until_s]:
         level += step
-        found.append(level)
-    return found
+        levels.append(level)
+    return levels
 
 
-def held(tasks: Sequence[TaskRecord], until_s: int) -> list[int]:
+def occupancy(tasks: Sequence[TaskRecord], until_s: int) -> list[int]:
     """Return how many of the tasks run at each second."""
     running = [(task.started_s, _or(task.ended_s, until_s)) for task in tasks if task.started_s is not None]
     return _each_second(running, until_s)
@@ -104,32 +104,32 @@ def _or(at_s: float | None, until_s: int) -> float:
     return float(until_s) if at_s is None else at_s
 
 
-def shortfall(label: Label, stock: RunResult, ours: RunResult) -> float:
+def shortfall(label: Label, stock: RunResult, own_run: RunResult) -> float:
     """Return by which share of what stock YARN gave a queue or user it had less here, in the worst WINDOW_S.
 
     Only what it wanted counts: an owner whose work is all done by then has no shortfall.
     """
-    until_s = until(stock, ours)
-    given = held(_tasks(stock, label), until_s)
-    mine = _tasks(ours, label)
-    had, wanted = held(mine, until_s), wanting(mine, until_s)
+    until_s = until(stock, own_run)
+    stock_counts = occupancy(_tasks(stock, label), until_s)
+    own_tasks = _tasks(own_run, label)
+    own_counts, wishes = occupancy(own_tasks, until_s), wanting(own_tasks, until_s)
     missing = [
         min(theirs, own + more) - own if theirs > own else theirs - own
-        for theirs, own, more in zip(given, had, wanted, strict=True)
+        for theirs, own, more in zip(stock_counts, own_counts, wishes, strict=True)
     ]
     worst = 0.0
     for start in range(int(WARM_S), until_s - WINDOW_S + 1):
-        total = sum(given[start : start + WINDOW_S])
-        if total >= _LEAST_SHARE * ours.slots * WINDOW_S:
+        total = sum(stock_counts[start : start + WINDOW_S])
+        if total >= _LEAST_SHARE * own_run.slots * WINDOW_S:
             worst = max(worst, sum(missing[start : start + WINDOW_S]) / total)
     return round(worst, 4)
 
 
-def wait_added_s(stock: RunResult, ours: RunResult) -> float:
+def wait_added_s(stock: RunResult, own_run: RunResult) -> float:
     """Return by how many seconds guaranteed tasks wait longer than on stock YARN: at p50, p95 or p100, the worst."""
     both = [
         [task.started_s - task.wanted_s for task in _tasks(run, ("queue", GUARANTEED)) if task.started_s is not None]
-        for run in (stock, ours)
+        for run in (stock, own_run)
     ]
     if not all(both):
         return 0.0
@@ -141,10 +141,10 @@ def until(*runs: RunResult) -> int:
     return int(min(max(job.submitted_s for job in run.jobs) for run in runs))
 
 
-def compared(stock: Sequence[RunResult], ours: Sequence[RunResult]) -> dict[str, Any]:
+def compared(stock: Sequence[RunResult], own_runs: Sequence[RunResult]) -> dict[str, Any]:
     """Return the worst shortfall by queue and user, and of guaranteed waits, over the seeds that both have."""
-    other = {run.seed: run for run in stock}
-    pairs = [(other[run.seed], run) for run in ours if run.seed in other]
+    by_seed = {run.seed: run for run in stock}
+    pairs = [(by_seed[run.seed], run) for run in own_runs if run.seed in by_seed]
     if not pairs:
         return {}
 
@@ -158,13 +158,13 @@ def compared(stock: Sequence[RunResult], ours: Sequence[RunResult]) -> dict[str,
     }
 
 
-def goals(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def goals(comparison: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the goals of what `compared` has, by name."""
     verdicts = {
-        f"guarantees.shortfall.{label}": (value, SHORTFALL) for label, value in found.get("shortfall", {}).items()
+        f"guarantees.shortfall.{label}": (value, SHORTFALL) for label, value in comparison.get("shortfall", {}).items()
     }
-    if "wait_added_s" in found:
-        verdicts["guarantees.wait_added_s"] = (found["wait_added_s"], WAIT_ADDED_S)
+    if "wait_added_s" in comparison:
+        verdicts["guarantees.wait_added_s"] = (comparison["wait_added_s"], WAIT_ADDED_S)
     return {
         name: {"value": value, "goal": goal, "at_most": True, "met": value <= goal}
         for name, (value, goal) in verdicts.items()

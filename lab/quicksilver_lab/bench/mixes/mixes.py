@@ -130,8 +130,8 @@ def _heavy_tailed(name: str) -> Draw:
     """Return jobs of a generator, narrowed to MOST_TASKS, with durations for a run of minutes."""
 
     def drawn(mix: Mix, seed: int) -> list[JobSpec]:
-        found = [_unnamed(spec_of(job)) for job in generate(name, mix.jobs, seed)]
-        narrow = list(scaled(found, Scaling(most_tasks=MOST_TASKS, memory_mb=_MEMORY_MB, queue="default")))
+        specs = [_unnamed(spec_of(job)) for job in generate(name, mix.jobs, seed)]
+        narrow = list(scaled(specs, Scaling(most_tasks=MOST_TASKS, memory_mb=_MEMORY_MB, queue="default")))
         work_s = sum(task.runs_s for job in narrow for task in job.tasks)
         times = mix.size.slots * _WORK_PER_SLOT_S * mix.jobs / _HEAVY_JOBS / work_s
         return loaded(list(scaled(narrow, Scaling(times=times))), mix.size.slots, mix.load)
@@ -139,14 +139,14 @@ def _heavy_tailed(name: str) -> Draw:
     return drawn
 
 
-def _told(name: str, cutoff_s: float) -> Draw:
+def _telling_draw(name: str, cutoff_s: float) -> Draw:
     """Return the jobs of another mix, each of which tells how long its tasks take on average; its class says whether it
     is short or long.
     """
 
     def drawn(mix: Mix, seed: int) -> list[JobSpec]:
-        other = replace(BY_NAME[name], jobs=mix.jobs, size=mix.size)
-        return [_telling(job, cutoff_s) for job in other.drawn(seed)]
+        source = replace(BY_NAME[name], jobs=mix.jobs, size=mix.size)
+        return [_telling(job, cutoff_s) for job in source.drawn(seed)]
 
     return drawn
 
@@ -163,14 +163,14 @@ def _papers_mix(name: str, cutoff_s: float, kept_ratio: float) -> Mix:
         "partition": {"policy": "short_only", "settings": {"ratio": kept_ratio}},
     }
     about = f"the jobs of {name}, which tell how long their tasks take; above {cutoff_s:g} s a job is long"
-    other = next(mix for mix in ALL if mix.name == name)
+    source = next(mix for mix in ALL if mix.name == name)
     return replace(
-        other,
+        source,
         name=f"{name}_told",
         about=about,
-        draw=_told(name, cutoff_s),
+        draw=_telling_draw(name, cutoff_s),
         changed={
-            f"{name}{held}": classes for name in ("quicksilver_hawk", "quicksilver_eagle") for held in ("", "_held")
+            f"{name}{suffix}": classes for name in ("quicksilver_hawk", "quicksilver_eagle") for suffix in ("", "_held")
         },
     )
 
@@ -198,9 +198,9 @@ def _unnamed(job: JobSpec) -> JobSpec:
 
 def _kairos(mix: Mix, seed: int) -> list[JobSpec]:
     """Return Kairos' jobs, all times shorter by the same factor; arrivals have exactly their mean distance."""
-    found = [_unnamed(spec_of(job)) for job in generate(_KAIROS_GENERATORS[mix.name], mix.jobs, seed)]
+    specs = [_unnamed(spec_of(job)) for job in generate(_KAIROS_GENERATORS[mix.name], mix.jobs, seed)]
     fit = Scaling(speed=_KAIROS_SPEED, times=1 / _KAIROS_SPEED, memory_mb=_MEMORY_MB, queue="default")
-    return loaded(list(scaled(found, fit)), mix.size.slots, mix.load)
+    return loaded(list(scaled(specs, fit)), mix.size.slots, mix.load)
 
 
 def _kairos_mix(name: str, about: str) -> Mix:
@@ -282,7 +282,9 @@ TOLD: Final = (
         _saturated,
         jobs=120,
         load=1.3,
-        changed={f"{name}{held}": _KEPT for name in ("quicksilver_hawk", "quicksilver_eagle") for held in ("", "_held")}
+        changed={
+            f"{name}{suffix}": _KEPT for name in ("quicksilver_hawk", "quicksilver_eagle") for suffix in ("", "_held")
+        }
         | {f"{name}_shared": {"classify": _KEPT["classify"]} for name in ("quicksilver_hawk", "quicksilver_eagle")},
     ),
     _papers_mix("google", cutoff_s=15.0, kept_ratio=0.17),

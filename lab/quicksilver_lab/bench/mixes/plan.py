@@ -59,7 +59,7 @@ class Plan:
         return tuple(name for name in self.competitors if not COMPETITORS[name].quicksilver and name not in BESIDE)
 
     @property
-    def ours(self) -> tuple[str, ...]:
+    def candidates(self) -> tuple[str, ...]:
         """Those of quicksilver; the first of them has to reach the goals."""
         mine = [name for name in self.competitors if COMPETITORS[name].quicksilver]
         return tuple(sorted(mine, key=lambda name: name != OURS))
@@ -72,7 +72,7 @@ class Plan:
             self._step(mix, competitor, seed)
             for mix in self.mixes
             for competitor in order
-            if mix != GUARANTEES.name or competitor == TUNED or competitor in self.ours
+            if mix != GUARANTEES.name or competitor == TUNED or competitor in self.candidates
         ]
 
     def bounds(self, mix: str) -> list[MixStep]:

@@ -28,33 +28,35 @@ def of_mix(plan: Plan, mix: str, runs: Runs) -> dict[str, Any]:
     if mix == GUARANTEES.name:
         return _guarantees(plan, runs)
     is_open, slots = BY_NAME[mix].open, plan.slots(mix)
-    found: dict[str, list[dict[str, Any]]] = {
+    by_competitor: dict[str, list[dict[str, Any]]] = {
         name: [{"seed": run.seed} | figures(run, is_open) for run in runs[mix, name]]
         for name in plan.competitors
         if runs.get((mix, name))
     }
-    seeds = {run["seed"] for own in found.values() for run in own}
+    seeds = {run["seed"] for own in by_competitor.values() for run in own}
     for step in plan.bounds(mix):
         if step.seed in seeds:
-            found.setdefault(step.competitor, []).append({"seed": step.seed} | figures(bound(step), is_open))
-    answers = compare.compared(found, plan.ours, plan.stock)
+            by_competitor.setdefault(step.competitor, []).append({"seed": step.seed} | figures(bound(step), is_open))
+    answers = compare.compared(by_competitor, plan.candidates, plan.stock)
     for name, answer in answers.items():
         answer["harm"] = {
-            other: one
-            for other in plan.stock
-            if (one := harm(runs.get((mix, other), ()), runs[mix, name], partial(counted, is_open=is_open)))
+            rival: fared
+            for rival in plan.stock
+            if (fared := harm(runs.get((mix, rival), ()), runs[mix, name], partial(counted, is_open=is_open)))
         }
-    first = plan.ours[0] if plan.ours else ""
+    first = plan.candidates[0] if plan.candidates else ""
     curves = _cdfs(mix, runs) if BY_NAME[mix].cdf else {}
     return {
         "about": BY_NAME[mix].about,
         "open": is_open,
         "competitors": {
-            name: summed(own) | _costs(runs.get((mix, name), ())) | curves.get(name, {}) for name, own in found.items()
+            name: summed(own) | _costs(runs.get((mix, name), ())) | curves.get(name, {})
+            for name, own in by_competitor.items()
         },
         "compared": answers,
-        "ceilings": goals.ceilings(found, goals.TUNED, slots, _task_s(mix)) | goals.least_ratios(mix, found),
-        "goals": goals.goals(mix, found, first, answers.get(first, {}), slots),
+        "ceilings": goals.ceilings(by_competitor, goals.TUNED, slots, _task_s(mix))
+        | goals.least_ratios(mix, by_competitor),
+        "goals": goals.goals(mix, by_competitor, first, answers.get(first, {}), slots),
     }
 
 
@@ -82,45 +84,45 @@ def _task_s(mix: str) -> float | None:
 def _guarantees(plan: Plan, runs: Runs) -> dict[str, Any]:
     mix = GUARANTEES.name
     stock = runs.get((mix, goals.TUNED), ())
-    found = {name: guarantees.compared(stock, runs.get((mix, name), ())) for name in plan.ours}
-    first = plan.ours[0] if plan.ours else ""
+    by_competitor = {name: guarantees.compared(stock, runs.get((mix, name), ())) for name in plan.candidates}
+    first = plan.candidates[0] if plan.candidates else ""
     return {
         "about": GUARANTEES.about,
         "open": True,
-        "guarantees": found,
-        "goals": guarantees.goals(found.get(first, {})),
+        "guarantees": by_competitor,
+        "goals": guarantees.goals(by_competitor.get(first, {})),
     }
 
 
 def summed(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the figures of a competitor over its seeds: means with intervals, totals, classes."""
-    found: dict[str, Any] = {"runs": len(runs)} | {
+    totals: dict[str, Any] = {"runs": len(runs)} | {
         name: sum(run[name] for run in runs if name in run) for name in _TOTALS
     }
     behind = [run["short_behind_long"] for run in runs if "short_behind_long" in run]
     if behind:
-        found["short_behind_long"] = sum(behind)
+        totals["short_behind_long"] = sum(behind)
     for name in _MEANS:
         values = [float(run[name]) for run in runs if run.get(name) is not None]
         if len(values) > 1:
             middle, low, high = interval(values)
-            found[name] = {"value": round(middle, 4), "ci_low": round(low, 4), "ci_high": round(high, 4)}
+            totals[name] = {"value": round(middle, 4), "ci_low": round(low, 4), "ci_high": round(high, 4)}
         elif values:
-            found[name] = {"value": values[0]}
-    return found | {group: _classes(runs, group) for group in ("sizes", "work", "classes")}
+            totals[name] = {"value": values[0]}
+    return totals | {group: _classes(runs, group) for group in ("sizes", "work", "classes")}
 
 
 def _classes(runs: Sequence[Mapping[str, Any]], group: str) -> dict[str, dict[str, float]]:
     """Return jobs and the mean over seeds of latencies by class."""
     names = dict.fromkeys(klass for run in runs for klass in run.get(group, {}))
-    found: dict[str, dict[str, float]] = {}
+    by_class: dict[str, dict[str, float]] = {}
     for klass in names:
         own = [run[group][klass] for run in runs if klass in run.get(group, {})]
-        found[klass] = {"jobs": sum(one["jobs"] for one in own)} | {
-            name: round(fmean(one[name] for one in own), 3)
+        by_class[klass] = {"jobs": sum(row["jobs"] for row in own)} | {
+            name: round(fmean(row[name] for row in own), 3)
             for name in ("latency_mean_s", *(f"latency_p{q}_s" for q in (50, 90, 95, 99)))
         }
-    return found
+    return by_class
 
 
 def _costs(runs: Sequence[RunResult]) -> dict[str, Any]:
@@ -143,8 +145,8 @@ def result(plan: Plan, runs: Runs) -> dict[str, Any]:
         "lost_tasks": sum(run.counts.get("lost", 0) for run in every),
         "doubled_tasks": sum(run.counts.get("doubled", 0) for run in every),
         "runs": len(every),
-        "ours": plan.ours[0] if plan.ours else None,
-        "goals": {name: goal for one in mixes.values() for name, goal in one["goals"].items()},
+        "ours": plan.candidates[0] if plan.candidates else None,
+        "goals": {name: goal for entry in mixes.values() for name, goal in entry["goals"].items()},
     }
 
 
@@ -152,4 +154,4 @@ def take(runs: dict[tuple[str, str], list[RunResult]], run: RunResult) -> None:
     """Add a run; those of a mix and competitor stand in the order of their seeds."""
     same = runs.setdefault((run.workload, run.competitor), [])
     same.append(run)
-    same.sort(key=lambda one: one.seed)
+    same.sort(key=lambda entry: entry.seed)

@@ -31,7 +31,7 @@ Found = dict[tuple[str, str], list[RunResult]]
 Progress = Callable[[str], None]
 
 
-def measure(planned: Plan, lanes: Lanes[MixStep], found: Found, broken: list[str]) -> None:
+def measure(planned: Plan, lanes: Lanes[MixStep], runs: Found, broken: list[str]) -> None:
     """Run the plan, seed after seed of all mixes: what is broken off has whole seeds of everything.
 
     Raises KeyboardInterrupt.
@@ -41,7 +41,7 @@ def measure(planned: Plan, lanes: Lanes[MixStep], found: Found, broken: list[str
             if isinstance(outcome, Failed):
                 broken.append(str(outcome))
             else:
-                take(found, outcome)
+                take(runs, outcome)
 
 
 def _listed(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:
@@ -89,11 +89,11 @@ def mixes(
         raise click.BadParameter(str(error)) from error
     about: dict[str, Any] = {"machine": results.machine(), "commit": results.commit()}
     progress(f"about {planned.expected_s() / lanes / 60:.0f} minutes")
-    found: Found = {}
+    runs: Found = {}
     broken: list[str] = []
     with interruptible():
         try:
-            measure(planned, Lanes(lanes, workdir.absolute(), base_port, progress, carry_out), found, broken)
+            measure(planned, Lanes(lanes, workdir.absolute(), base_port, progress, carry_out), runs, broken)
         except (QuicksilverError, OSError, KeyboardInterrupt) as error:
             broken.append(f"{type(error).__name__}: {error}")
             progress(f"error: {broken[-1]}")
@@ -103,17 +103,17 @@ def mixes(
         "notes": {name: BY_NAME[name].note for name in planned.competitors},
         "policies": sections_of(planned.competitors),
     }
-    _finish({"benchmark": "mixes", **result(planned, found), "broken": broken, **about}, found, folder, progress)
+    _finish({"benchmark": "mixes", **result(planned, runs), "broken": broken, **about}, runs, folder, progress)
 
 
-def _finish(whole: dict[str, Any], found: Found, folder: Path, progress: Progress) -> None:
+def _finish(whole: dict[str, Any], runs: Found, folder: Path, progress: Progress) -> None:
     """Write the result and its page, print it; exit with code 1 when a run broke, or tasks were lost or done twice."""
-    raw = [packed(run) for same in found.values() for run in same]
+    raw = [packed(run) for same in runs.values() for run in same]
     path = results.write("mixes", whole, {"runs": raw}, folder)
     for name, mix in whole["mixes"].items():
-        for who, answer in mix.get("compared", {}).items():
-            for whom, one in answer["harm"].items():
-                progress(sentence(who, whom, one, f" on {name}"))
+        for competitor, answer in mix.get("compared", {}).items():
+            for rival, figures in answer["harm"].items():
+                progress(sentence(competitor, rival, figures, f" on {name}"))
     progress(f"written to {path}")
     progress(f"page: {beside(path)}")
     click.echo(json.dumps(whole))

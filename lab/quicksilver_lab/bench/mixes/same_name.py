@@ -52,15 +52,15 @@ def jobs(slots: int, cores: int, seed: int, later: int = LATER) -> list[JobSpec]
         tasks = (*(TaskSpec(rng.uniform(*between_s), MAP) for _ in range(maps)), TaskSpec(_REDUCE_S, REDUCE))
         return JobSpec(0, at_s + rng.uniform(0.0, _PHASE_S), klass, tasks, queue, queue, name=NAME)
 
-    found = [job("early", at_s, _SHORT_MAPS, _SHORT_S) for at_s in _EARLY_S]
-    found.append(job("long", _LONG_AT_S, round(slots * _LONG_WAVES), _LONG_S))
-    found.append(job("batch", _BATCH_AT_S, round(slots * _BATCH_WAVES), _BATCH_S, "batch"))
-    found += [job("short", _SHORT_AT_S + n * _SHORT_EVERY_S, _SHORT_MAPS, _SHORT_S) for n in range(later)]
+    specs = [job("early", at_s, _SHORT_MAPS, _SHORT_S) for at_s in _EARLY_S]
+    specs.append(job("long", _LONG_AT_S, round(slots * _LONG_WAVES), _LONG_S))
+    specs.append(job("batch", _BATCH_AT_S, round(slots * _BATCH_WAVES), _BATCH_S, "batch"))
+    specs += [job("short", _SHORT_AT_S + n * _SHORT_EVERY_S, _SHORT_MAPS, _SHORT_S) for n in range(later)]
     master = TaskSpec(_MASTER_S, hosts=(host_of(0),))
-    found += [
+    specs += [
         JobSpec(0, at_s - _MASTER_BEFORE_S, MASTERS, (master,) * count, MASTERS, MASTERS)
         for at_s, count in ((_LONG_AT_S, 1), (_BATCH_AT_S, cores - 1))
         if count
     ]
-    found.sort(key=lambda one: one.arrives_s)
-    return [replace(one, number=number) for number, one in enumerate(found, start=1)]
+    specs.sort(key=lambda spec: spec.arrives_s)
+    return [replace(spec, number=number) for number, spec in enumerate(specs, start=1)]

@@ -24,11 +24,11 @@ def alone_s(jobs: Iterable[JobSpec], slots: Slots) -> dict[str, float]:
     Jobs of a class are taken to be alike.
     """
     first = {job.klass: job for job in reversed(list(jobs))}
-    found: dict[str, float] = {}
+    by_class: dict[str, float] = {}
     for klass, job in first.items():
         (record,) = Omniscient(slots).run([replace(job, arrives_s=0.0)])
-        found[klass] = sizes.latency_s(record)
-    return found
+        by_class[klass] = sizes.latency_s(record)
+    return by_class
 
 
 def cdf(ended: Sequence[JobRecord], alone: Mapping[str, float]) -> Cdf:
@@ -43,10 +43,10 @@ def cdf(ended: Sequence[JobRecord], alone: Mapping[str, float]) -> Cdf:
     }
 
 
-def mean_cdf(found: Sequence[Cdf]) -> dict[str, dict[str, float]]:
+def mean_cdf(cdfs: Sequence[Cdf]) -> dict[str, dict[str, float]]:
     """Return the mean of each percentile over runs."""
-    names = found[0] if found else {}
+    names = cdfs[0] if cdfs else {}
     return {
-        name: {q: round(fmean(one[name][q] for one in found), 3) for q in percentiles}
+        name: {q: round(fmean(cdf[name][q] for cdf in cdfs), 3) for q in percentiles}
         for name, percentiles in names.items()
     }

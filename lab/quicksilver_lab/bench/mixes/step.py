@@ -41,11 +41,11 @@ class MixStep:
     @property
     def mix(self) -> Mix:
         """What is run. Raises KeyError."""
-        found = BY_NAME[self.workload]
-        nodes, cores = self.nodes or found.size.nodes, self.cores or found.size.cores
-        if (nodes, cores) != (found.size.nodes, found.size.cores):
-            found = smaller(found, nodes, cores)
-        return shorter(found) if self.quick else found
+        mix = BY_NAME[self.workload]
+        nodes, cores = self.nodes or mix.size.nodes, self.cores or mix.size.cores
+        if (nodes, cores) != (mix.size.nodes, mix.size.cores):
+            mix = smaller(mix, nodes, cores)
+        return shorter(mix) if self.quick else mix
 
 
 def offered(step: MixStep) -> Sequence[JobSpec] | Iterator[JobSpec]:
@@ -58,18 +58,18 @@ def spec(step: MixStep, jobs: Sequence[JobSpec] | Iterator[JobSpec], base_port: 
     """Return what a step comes to. Raises KeyError for an unknown competitor."""
     mix = step.mix
     if isinstance(jobs, Sequence):
-        found = planned(mix.name, step.competitor, jobs, mix.size, base_port)
+        base = planned(mix.name, step.competitor, jobs, mix.size, base_port)
     else:
-        found = mercury.spec(Step(mix.workload, step.competitor, step.seed, mix.size), base_port)
+        base = mercury.spec(Step(mix.workload, step.competitor, step.seed, mix.size), base_port)
     rm = replace(
-        found.rm,
+        base.rm,
         queues=mix.queues,
-        capacity_scheduler={**found.rm.capacity_scheduler, **mix.scheduler_site},
+        capacity_scheduler={**base.rm.capacity_scheduler, **mix.scheduler_site},
     )
-    policies = found.policies
+    policies = base.policies
     if policies is not None:
         policies = guarantees.routed(dict(policies) | dict(mix.changed.get(step.competitor, {})), mix.guaranteed)
-    return replace(found, workload=mix.name, seed=step.seed, rm=rm, policies=policies)
+    return replace(base, workload=mix.name, seed=step.seed, rm=rm, policies=policies)
 
 
 def bound(step: MixStep) -> RunResult:

@@ -57,10 +57,10 @@ def queue_length(name: str, runs: Sequence[RunResult]) -> Series:
     return _sampled(name, [([s.at_s for s in run.samples], [float(s.queued) for s in run.samples]) for run in runs])
 
 
-def _sampled(name: str, found: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Series:
+def _sampled(name: str, samples: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Series:
     """Return the mean of samples that stand at the same place, as far as all runs have them."""
-    times = min((times for times, _ in found), key=len, default=())
-    values = [fmean(column) for column in zip(*(values for _, values in found), strict=False)]
+    times = min((times for times, _ in samples), key=len, default=())
+    values = [fmean(column) for column in zip(*(values for _, values in samples), strict=False)]
     return Series(name, times, smoothed(values, _SMOOTH_S))
 
 

@@ -33,7 +33,7 @@ def _plots(mode: str, runs: Iterable[Mapping[str, Any]]) -> list[Block]:
             jobs[run["place"]] += run["jobs"]
 
     def lines(title: str, samples: Callable[[Iterable[Job]], list[float]]) -> Lines:
-        series = [cdf(place, found) for place in _PLACES if (found := samples(jobs[place]))]
+        series = [cdf(place, values) for place in _PLACES if (values := samples(jobs[place]))]
         return Lines(f"{title}, {mode}", Axis("seconds"), Axis("share", most=1.0), series, step=True)
 
     plots = lines("Queueing, wanted to started", _waits_s), lines("Job latency", _latencies_s)
@@ -42,13 +42,13 @@ def _plots(mode: str, runs: Iterable[Mapping[str, Any]]) -> list[Block]:
 
 def read(result: Mapping[str, Any]) -> Page:
     """Return the page of a result; distributions are of `raw.runs`."""
-    summary = plain.read({name: one for name, one in result.items() if name not in _MODES})
+    summary = plain.read({name: value for name, value in result.items() if name not in _MODES})
     rows: list[list[Value]] = []
     plots: list[Block] = []
     for mode in _MODES:
-        for name, one in result.get(mode, {}).items():
-            if isinstance(one, Mapping):
-                rows.append([mode, name, one["real"], one["emulated"], one["ratio"]])
+        for name, figure in result.get(mode, {}).items():
+            if isinstance(figure, Mapping):
+                rows.append([mode, name, figure["real"], figure["emulated"], figure["ratio"]])
         plots += _plots(mode, result.get("raw", {}).get("runs", []))
     table = Table(["mode", "figure", "real", "emulated", "emulated / real"], rows)
     sections = [Section("Real and emulated", [table, *plots]), *summary.sections]

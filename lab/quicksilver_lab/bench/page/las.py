@@ -26,14 +26,14 @@ _NAMES: Final = {
 def samples_of(result: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
     """Return by mode `completion_s` and `slowdown` of each job that ended, from `raw.modes`."""
     alone_s = result.get("alone_s", {}).get("fifo", {})
-    found: dict[str, dict[str, list[float]]] = {}
+    samples: dict[str, dict[str, list[float]]] = {}
     for mode, run in result.get("raw", {}).get("modes", {}).items():
-        done = [one for one in run["outcomes"] if one["completion_s"] is not None]
-        found[mode] = {
-            "completion_s": [one["completion_s"] for one in done],
-            "slowdown": [one["completion_s"] / alone_s[one["kind"]] for one in done],
+        done = [outcome for outcome in run["outcomes"] if outcome["completion_s"] is not None]
+        samples[mode] = {
+            "completion_s": [outcome["completion_s"] for outcome in done],
+            "slowdown": [outcome["completion_s"] / alone_s[outcome["kind"]] for outcome in done],
         }
-    return found
+    return samples
 
 
 def read(result: Mapping[str, Any]) -> Page:

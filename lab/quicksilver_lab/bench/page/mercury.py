@@ -70,34 +70,41 @@ def _set_up(result: Mapping[str, Any]) -> Section:
     rows = [[part["workload"], part["rounds"], *(part["size"].get(name) for name in sizes)] for part in parts]
     if rows:
         blocks.append(Table(["workload", "rounds", *sizes], rows, "Plan"))
-    notes = [[name, one["note"]] for name, one in result.get("competitors", {}).items()]
+    notes = [[name, competitor["note"]] for name, competitor in result.get("competitors", {}).items()]
     return Section("Set-up", [*blocks, Table(["competitor", "what"], notes, "Competitors")] if notes else blocks)
 
 
 def _classes(figures: Figures) -> list[Block]:
     """Return jobs and latencies by class, where there is more than one."""
-    found = [(who, klass, one) for who, by in figures.items() for klass, one in by.get("classes", {}).items()]
-    if len({klass for _, klass, _ in found}) < 2:
+    entries = [
+        (competitor, klass, entry)
+        for competitor, by in figures.items()
+        for klass, entry in by.get("classes", {}).items()
+    ]
+    if len({klass for _, klass, _ in entries}) < 2:
         return []
-    rows = [[who, klass, one["jobs"], one["latency_p50_s"], one["latency_p95_s"]] for who, klass, one in found]
+    rows = [
+        [competitor, klass, entry["jobs"], entry["latency_p50_s"], entry["latency_p95_s"]]
+        for competitor, klass, entry in entries
+    ]
     return [Table(["competitor", "class", "jobs", "latency p50, s", "latency p95, s"], rows, "By class of job")]
 
 
 def _phases(figures: Figures) -> list[Block]:
     """Return where the time goes between two tasks in a slot."""
-    found = [{"competitor": who, **one["phases"]} for who, one in figures.items() if one.get("phases")]
-    return [plain.rows_of(found, "Where the time goes: means, and shares of the slots")] if found else []
+    rows = [{"competitor": competitor, **row["phases"]} for competitor, row in figures.items() if row.get("phases")]
+    return [plain.rows_of(rows, "Where the time goes: means, and shares of the slots")] if rows else []
 
 
 def bars(figures: Figures, drawn: Sequence[tuple[str, str, str]] = _BARS) -> list[Block]:
     """Return one plot of bars for each figure that is there. drawn: key, title and axis of each."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     for key, title, axis in drawn:
-        values = [plain.value_of(one.get(key)) for one in figures.values()]
+        values = [plain.value_of(row.get(key)) for row in figures.values()]
         tall = [value if isinstance(value, (int, float, Estimate)) else None for value in values]
         if any(value is not None for value in tall):
-            found.append(Bars(title, Axis(axis), list(figures), [("", tall)]))
-    return found
+            blocks.append(Bars(title, Axis(axis), list(figures), [("", tall)]))
+    return blocks
 
 
 def over_time(by_competitor: Runs) -> list[Block]:
@@ -116,21 +123,27 @@ def over_time(by_competitor: Runs) -> list[Block]:
 def distributions(by_competitor: Runs, windowed: bool = True) -> list[Block]:
     """Return one plot of job latencies for each class, and one of the waits of tasks; see `curves.latency`."""
     share = Axis("share", most=1.0)
-    found: list[Block] = []
+    blocks: list[Block] = []
     for klass in classes([run for runs in by_competitor.values() for run in runs]):
         lines = [line for name, runs in by_competitor.items() if (line := latency(name, runs, klass, windowed))]
         if lines:
-            found.append(Lines(f"Job latency, {klass}", Axis("seconds", log=True), share, lines, step=True))
+            blocks.append(Lines(f"Job latency, {klass}", Axis("seconds", log=True), share, lines, step=True))
     waits = [line for name, runs in by_competitor.items() if (line := wait(name, runs, windowed))]
-    return [*found, Lines("Task wait, wanted to started", Axis("seconds"), share, waits, step=True)] if waits else found
+    return (
+        [*blocks, Lines("Task wait, wanted to started", Axis("seconds"), share, waits, step=True)] if waits else blocks
+    )
 
 
 def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> Section:
-    rows = [[who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()]
+    rows = [[competitor, *(plain.value_of(row.get(key)) for key, _ in _TABLE)] for competitor, row in figures.items()]
     blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows), *_classes(figures)]
     blocks += _phases(figures) + bars(figures)
     mine = [run for run in runs if run.workload == name]
-    by_competitor = {who: found for who in figures if (found := [run for run in mine if run.competitor == who])}
+    by_competitor = {
+        competitor: repeated
+        for competitor in figures
+        if (repeated := [run for run in mine if run.competitor == competitor])
+    }
     if by_competitor:
         blocks += over_time(by_competitor) + distributions(by_competitor)
     return Section(f"Workload {name}", blocks)
@@ -141,9 +154,9 @@ def costs(workloads: Mapping[str, Figures]) -> list[Section]:
     rows: list[list[Value]] = []
     names = ("rm", "proxy", "emulator")
     for workload, figures in workloads.items():
-        for who, one in figures.items():
-            costs = [one.get(kind, {}).get(name) for kind in ("cpu_ratio", "rss_mb") for name in names]
-            rows.append([workload, who, *costs])
+        for competitor, row in figures.items():
+            costs = [row.get(kind, {}).get(name) for kind in ("cpu_ratio", "rss_mb") for name in names]
+            rows.append([workload, competitor, *costs])
     columns = ["workload", "competitor", *(f"{name}, cores" for name in names), *(f"{name}, MB" for name in names)]
     return [Section("CPU and memory", [Table(columns, rows)])] if rows else []
 

@@ -34,8 +34,8 @@ _PROCESSES: Final = ("rm", "proxy", "emulator")
 
 def _goals(result: Mapping[str, Any]) -> Section:
     rows: list[list[Value]] = [
-        [f"`{name}`", one["value"], f"at {'most' if one['at_most'] else 'least'} {one['goal']:g}", one["met"]]
-        for name, one in result.get("goals", {}).items()
+        [f"`{name}`", goal["value"], f"at {'most' if goal['at_most'] else 'least'} {goal['goal']:g}", goal["met"]]
+        for name, goal in result.get("goals", {}).items()
     ]
     text = (
         f"Of {result.get('ours')}; {result.get('runs', 0)} runs; lost tasks: {result.get('lost_tasks')}, doubled: "
@@ -49,71 +49,77 @@ def _goals(result: Mapping[str, Any]) -> Section:
 def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return competitors as rows, their classes, and what they cost."""
     rows: list[list[Value]] = [
-        [who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()
+        [competitor, *(plain.value_of(row.get(key)) for key, _ in _TABLE)] for competitor, row in figures.items()
     ]
-    found: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows)]
+    blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows)]
     for key, title in (("sizes", "By number of tasks"), ("work", "By tasks x duration"), ("classes", "By kind")):
-        names = dict.fromkeys(klass for one in figures.values() for klass in one.get(key, {}))
+        names = dict.fromkeys(klass for row in figures.values() for klass in row.get(key, {}))
         by_class = [
-            {"class": klass, "competitor": who, **one[key][klass]}
+            {"class": klass, "competitor": competitor, **row[key][klass]}
             for klass in names
-            for who, one in figures.items()
-            if klass in one.get(key, {})
+            for competitor, row in figures.items()
+            if klass in row.get(key, {})
         ]
-        found += [plain.rows_of(by_class, title)] if by_class else []
+        blocks += [plain.rows_of(by_class, title)] if by_class else []
     for key, title in (("latency_s", "Completion time by percentile, s"), ("slowdown", "Slowdown by percentile")):
-        curves = [{"competitor": who, **one["cdf"][key]} for who, one in figures.items() if one.get("cdf")]
-        found += [plain.rows_of(curves, title)] if curves else []
+        curves = [
+            {"competitor": competitor, **row["cdf"][key]} for competitor, row in figures.items() if row.get("cdf")
+        ]
+        blocks += [plain.rows_of(curves, title)] if curves else []
     costs: list[list[Value]] = [
         [
-            who,
-            one["heartbeats"],
-            *(one.get(kind, {}).get(name) for kind in ("cpu_s", "rss_mb") for name in _PROCESSES),
+            competitor,
+            row["heartbeats"],
+            *(row.get(kind, {}).get(name) for kind in ("cpu_s", "rss_mb") for name in _PROCESSES),
         ]
-        for who, one in figures.items()
-        if "heartbeats" in one
+        for competitor, row in figures.items()
+        if "heartbeats" in row
     ]
     columns = [
         "competitor",
         "masters' heartbeats",
         *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in _PROCESSES),
     ]
-    return [*found, Table(columns, costs, "CPU and memory")] if costs else found
+    return [*blocks, Table(columns, costs, "CPU and memory")] if costs else blocks
 
 
 def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return, for each competitor of quicksilver, the best stock one, ratio, bound and gain by metric, and classes."""
     rows: list[list[Value]] = [
         [
-            who,
+            competitor,
             metric,
-            one["best_stock"],
-            plain.value_of({key: one[key] for key in ("ratio", "ci_low", "ci_high") if key in one}),
-            one["value"],
-            one["stock"],
-            one["bound"],
-            one.get("gain"),
+            comparison["best_stock"],
+            plain.value_of({key: comparison[key] for key in ("ratio", "ci_low", "ci_high") if key in comparison}),
+            comparison["value"],
+            comparison["stock"],
+            comparison["bound"],
+            comparison.get("gain"),
         ]
-        for who, metrics in by_competitor.items()
-        for metric, one in metrics.items()
-        if "best_stock" in one
+        for competitor, metrics in by_competitor.items()
+        for metric, comparison in metrics.items()
+        if "best_stock" in comparison
     ]
     columns = ["competitor", "metric", "best stock", "ratio", "value", "stock", "bound", "gain"]
-    found: list[Block] = [Table(columns, rows, "Against the best stock competitor")] if rows else []
+    blocks: list[Block] = [Table(columns, rows, "Against the best stock competitor")] if rows else []
     each = [
-        {"competitor": who, "to": other, **ratios}
-        for who, metrics in by_competitor.items()
-        for other, ratios in metrics.get("each", {}).items()
+        {"competitor": competitor, "to": rival, **ratios}
+        for competitor, metrics in by_competitor.items()
+        for rival, ratios in metrics.get("each", {}).items()
     ]
-    found += [plain.rows_of(each, "Ratios to each of the others")] if each else []
+    blocks += [plain.rows_of(each, "Ratios to each of the others")] if each else []
     for key, title in (("sizes", "number of tasks"), ("work", "tasks x duration"), ("classes", "kind")):
-        own = [{"competitor": who, **metrics[key]} for who, metrics in by_competitor.items() if metrics.get(key)]
-        found += [plain.rows_of(own, f"Ratios of the mean latency to the best stock one, by {title}")] if own else []
-    return found + harm_table(_harm(by_competitor))
+        own = [
+            {"competitor": competitor, **metrics[key]}
+            for competitor, metrics in by_competitor.items()
+            if metrics.get(key)
+        ]
+        blocks += [plain.rows_of(own, f"Ratios of the mean latency to the best stock one, by {title}")] if own else []
+    return blocks + harm_table(_harm(by_competitor))
 
 
 def _harm(by_competitor: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    return {who: metrics.get("harm", {}) for who, metrics in by_competitor.items()}
+    return {competitor: metrics.get("harm", {}) for competitor, metrics in by_competitor.items()}
 
 
 def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Section:
@@ -131,18 +137,18 @@ def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Se
 
 def _sentences(result: Mapping[str, Any]) -> list[str]:
     """Return how quicksilver did on each mix against the best stock competitor of each metric, and what was killed."""
-    found = []
+    sentences = []
     for name, mix in result.get("mixes", {}).items():
         own = [
-            compared(who, f"the best stock scheduler on {name}", metrics)
-            for who, metrics in mix.get("compared", {}).items()
+            compared(competitor, f"the best stock scheduler on {name}", metrics)
+            for competitor, metrics in mix.get("compared", {}).items()
         ]
         own += harmed(_harm(mix.get("compared", {})), f" on {name}")
         lost = losses(mix.get("competitors", {}))
-        found += [
+        sentences += [
             sentence for sentence in (*own, f"On {name}: {lost[0].lower()}{lost[1:]}" if lost else "") if sentence
         ]
-    return found
+    return sentences
 
 
 def read(result: Mapping[str, Any]) -> Page:

@@ -26,28 +26,28 @@ _MACHINE: Final = (
 )
 
 
-def value_of(found: Any) -> Value:
+def value_of(value: Any) -> Value:
     """Return a figure of a result as a cell: {"value", "ci_low", "ci_high"} and its like as an estimate, else text."""
-    if not isinstance(found, Mapping):
-        return found if found is None or isinstance(found, (str, int, float)) else ", ".join(map(str, found)) or "none"
+    if not isinstance(value, Mapping):
+        return value if value is None or isinstance(value, (str, int, float)) else ", ".join(map(str, value)) or "none"
     for middle, low, high in _KINDS:
-        if {middle, low, high} <= found.keys() and found[middle] is not None:
-            return Estimate(found[middle], min(found[low], found[middle]), max(found[high], found[middle]))
-        if middle in found and low not in found:
-            return value_of(found[middle])
-    return ", ".join(f"{name} {shown(value_of(one))}" for name, one in found.items()) or "none"
+        if {middle, low, high} <= value.keys() and value[middle] is not None:
+            return Estimate(value[middle], min(value[low], value[middle]), max(value[high], value[middle]))
+        if middle in value and low not in value:
+            return value_of(value[middle])
+    return ", ".join(f"{name} {shown(value_of(part))}" for name, part in value.items()) or "none"
 
 
-def is_figure(found: Any) -> bool:
+def is_figure(value: Any) -> bool:
     """Return whether `value_of` has a cell for it, other than by writing out what is in it."""
-    if isinstance(found, Mapping):
-        return any(middle in found for middle, _, _ in _KINDS)
-    return not is_rows(found)
+    if isinstance(value, Mapping):
+        return any(middle in value for middle, _, _ in _KINDS)
+    return not is_rows(value)
 
 
-def is_rows(found: Any) -> bool:
+def is_rows(value: Any) -> bool:
     """Return whether it is a list of mappings."""
-    return isinstance(found, list) and bool(found) and all(isinstance(one, Mapping) for one in found)
+    return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
 def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -57,14 +57,16 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "machine": ", ".join(form.format(machine[name]) for name, form in _MACHINE if machine.get(name) is not None),
         "commit": f"`{result['commit']}`" if result.get("commit") else "",
         "command": f"`{command(result['argv'])}`" if result.get("argv") else "",
-        "settings": ", ".join(f"{name} {shown(value_of(one))}" for name, one in settings.items() if _short(one)),
+        "settings": ", ".join(
+            f"{name} {shown(value_of(setting))}" for name, setting in settings.items() if _short(setting)
+        ),
     }
     return [(name, value) for name, value in about.items() if value]
 
 
-def _short(found: Any) -> bool:
+def _short(setting: Any) -> bool:
     """Return whether a setting is one word, or a list of such."""
-    return all(isinstance(one, (str, int, float)) for one in (found if isinstance(found, list) else [found]))
+    return all(isinstance(part, (str, int, float)) for part in (setting if isinstance(setting, list) else [setting]))
 
 
 def command(argv: Sequence[str]) -> str:
@@ -79,28 +81,28 @@ def command(argv: Sequence[str]) -> str:
     return " ".join([program.name, *argv[1:]])
 
 
-def rows_of(found: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+def rows_of(mappings: Sequence[Mapping[str, Any]], title: str = "") -> Table:
     """Return mappings as rows; what is not a figure of all of them is left out."""
-    names = dict.fromkeys(name for one in found for name in one)
-    columns = [name for name in names if all(is_figure(one.get(name)) for one in found)]
-    return Table(columns, [[value_of(one.get(column)) for column in columns] for one in found], title)
+    names = dict.fromkeys(name for row in mappings for name in row)
+    columns = [name for name in names if all(is_figure(row.get(name)) for row in mappings)]
+    return Table(columns, [[value_of(row.get(column)) for column in columns] for row in mappings], title)
 
 
-def blocks(found: Mapping[str, Any], title: str = "") -> list[Block]:
+def blocks(mapping: Mapping[str, Any], title: str = "") -> list[Block]:
     """Return tables of a mapping: its figures, then a table for each mapping in it; mappings alike are rows of one."""
-    figures = [(name, value_of(one)) for name, one in found.items() if is_figure(one)]
-    deeper = {name: one for name, one in found.items() if not is_figure(one) and one}
+    figures = [(name, value_of(value)) for name, value in mapping.items() if is_figure(value)]
+    deeper = {name: value for name, value in mapping.items() if not is_figure(value) and value}
     result: list[Block] = [Table(["key", "value"], figures, title)] if figures else []
-    mappings = [one for one in deeper.values() if isinstance(one, Mapping)]
-    if len(mappings) == len(deeper) > 1 and all(is_figure(cell) for one in mappings for cell in one.values()):
-        return [*result, rows_of([{"": name, **one} for name, one in deeper.items()], title)]
-    for name, one in deeper.items():
+    mappings = [value for value in deeper.values() if isinstance(value, Mapping)]
+    if len(mappings) == len(deeper) > 1 and all(is_figure(cell) for row in mappings for cell in row.values()):
+        return [*result, rows_of([{"": name, **row} for name, row in deeper.items()], title)]
+    for name, value in deeper.items():
         below = f"{title}.{name}" if title else name
-        result += [rows_of(one, below)] if is_rows(one) else blocks(one, below)
+        result += [rows_of(value, below)] if is_rows(value) else blocks(value, below)
     return result
 
 
 def read(result: Mapping[str, Any]) -> Page:
     """Return a page of tables."""
-    shown = {name: one for name, one in result.items() if name not in _APART}
+    shown = {name: value for name, value in result.items() if name not in _APART}
     return Page(f"bench-{result.get('benchmark', '')}", facts(result), [Section("Figures", blocks(shown))])

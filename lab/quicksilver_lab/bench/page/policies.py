@@ -23,19 +23,19 @@ def _sentence(effects: Effects, key: str) -> str:
     """Return who changed a metric beyond chance, in words."""
     sure = []
     for name, by_metric in effects.items():
-        one = by_metric[key]
-        still = 1.0 if one["kind"] == "ratio" else 0.0
-        if not one["ci_low"] <= still <= one["ci_high"]:
-            unit = " times" if one["kind"] == "ratio" else " more" if one["effect"] > 0 else ""
-            sure.append(f"`{name}` {one['effect']:g}{unit}")
+        effect = by_metric[key]
+        still = 1.0 if effect["kind"] == "ratio" else 0.0
+        if not effect["ci_low"] <= still <= effect["ci_high"]:
+            unit = " times" if effect["kind"] == "ratio" else " more" if effect["effect"] > 0 else ""
+            sure.append(f"`{name}` {effect['effect']:g}{unit}")
     return f"{_SHOWN[key]}: {', '.join(sure) if sure else 'nothing differs beyond chance'}."
 
 
 def _bars(effects: Effects, key: str) -> Bars:
-    found = [by_metric[key] for by_metric in effects.values()]
-    ratio = all(one["kind"] == "ratio" for one in found)
+    rows = [by_metric[key] for by_metric in effects.values()]
+    ratio = all(row["kind"] == "ratio" for row in rows)
     label = "ratio to the baseline" if ratio else "difference from the baseline"
-    values = [Estimate(one["effect"], one["ci_low"], one["ci_high"]) for one in found]
+    values = [Estimate(row["effect"], row["ci_low"], row["ci_high"]) for row in rows]
     return Bars(_SHOWN[key], Axis(label), list(effects), [("", values)], 1.0 if ratio else 0.0)
 
 
@@ -44,7 +44,7 @@ def read(result: Mapping[str, Any]) -> Page:
     sections, short = [], []
     for part, title in _PARTS.items():
         effects: Effects = result.get(part, {}).get("effects", {})
-        keys = [key for key in _SHOWN if effects and all(key in one for one in effects.values())]
+        keys = [key for key in _SHOWN if effects and all(key in by_metric for by_metric in effects.values())]
         drawn: list[Block] = [_bars(effects, key) for key in keys]
         short += [Prose(f"{title}, {_sentence(effects, key)}") for key in keys]
         sections += [Section(title, drawn)] if drawn else []

@@ -30,14 +30,14 @@ def _middle(point: Point, figure: str) -> float | None:
 
 def _over_masters(points: Iterable[Point], figure: str) -> list[Series]:
     """Return a line for each number of nodes; one of one point is no line."""
-    found: dict[int, list[tuple[float, float]]] = {}
+    by_nodes: dict[int, list[tuple[float, float]]] = {}
     for point in points:
         value = _middle(point, figure)
         if value is not None:
-            found.setdefault(point["nodes"], []).append((point["masters"], value))
+            by_nodes.setdefault(point["nodes"], []).append((point["masters"], value))
     return [
         Series(f"{nodes:,} nodes", [at for at, _ in sorted(pairs)], [value for _, value in sorted(pairs)])
-        for nodes, pairs in sorted(found.items())
+        for nodes, pairs in sorted(by_nodes.items())
         if len(pairs) > 1
     ]
 
@@ -65,20 +65,20 @@ def _grown(name: str, fitted: Mapping[str, Any]) -> Lines | None:
     return Lines(f"{figure} by {_SIZES.get(size, size)}", *axes, series, marks=True)
 
 
-def _growth(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
+def _growth(fits: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     rows: list[list[Value]] = []
-    for name, fitted in found.items():
+    for name, fitted in fits.items():
         line = fitted.get("line") or {}
         sizes = ", ".join(fitted["points"])
         rows.append([f"`{name}`", fitted["exponent"], line.get("base"), line.get("each"), sizes])
     columns = ["figure", "exponent", "at size 0", "for one more", "measured at"]
-    plots = [plot for name, fitted in found.items() if (plot := _grown(name, fitted)) is not None]
+    plots = [plot for name, fitted in fits.items() if (plot := _grown(name, fitted)) is not None]
     return [Table(columns, rows, "Fitted: c x size ^ exponent, and a line"), *plots]
 
 
 def read(result: Mapping[str, Any]) -> Page:
     """Return the page of a result. Raises KeyError when a point has no sizes, or a fit no points."""
-    summary = plain.read({name: one for name, one in result.items() if name not in _APART})
+    summary = plain.read({name: value for name, value in result.items() if name not in _APART})
     sections = list(summary.sections)
     if result.get("points"):
         sections.append(Section("Heartbeats by size", _heartbeats(result["points"])))

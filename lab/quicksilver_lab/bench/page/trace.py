@@ -30,42 +30,45 @@ _CLASSES: Final = (
 
 def _classes(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return a table for each way to sort jobs into classes; each class has its competitors beside each other."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     for key, title in _CLASSES:
         names = dict.fromkeys(klass for by in figures.values() for klass in by.get(key, {}))
         rows = [
-            {"class": klass, "competitor": who, **by[key][klass]}
+            {"class": klass, "competitor": competitor, **by[key][klass]}
             for klass in names
-            for who, by in figures.items()
+            for competitor, by in figures.items()
             if klass in by.get(key, {})
         ]
-        found += [plain.rows_of(rows, title)] if rows else []
-    return found
+        blocks += [plain.rows_of(rows, title)] if rows else []
+    return blocks
 
 
 def read(result: Mapping[str, Any]) -> Page:
     """Return the page of a result; plots over time and of distributions are of `raw.runs`, and all jobs count."""
-    summary = plain.read({name: one for name, one in result.items() if name not in _APART})
+    summary = plain.read({name: value for name, value in result.items() if name not in _APART})
     figures: Mapping[str, Mapping[str, Any]] = result.get("competitors", {})
-    blocks: list[Block] = [plain.rows_of([{"competitor": who, **one} for who, one in figures.items()])]
-    ratios = [{"competitor": who, **one} for who, one in result.get("ratios", {}).items()]
+    blocks: list[Block] = [plain.rows_of([{"competitor": competitor, **row} for competitor, row in figures.items()])]
+    ratios = [{"competitor": competitor, **row} for competitor, row in result.get("ratios", {}).items()]
     blocks += [plain.rows_of(ratios, f"Ratios to {next(iter(figures))}")] if ratios else []
     for key, title in _CLASSES[1:]:
-        rows = [{"competitor": one["competitor"], **one[key]} for one in ratios if one.get(key)]
+        rows = [{"competitor": ratio["competitor"], **ratio[key]} for ratio in ratios if ratio.get(key)]
         blocks += [plain.rows_of(rows, f"Ratios of the mean latency, {title[0].lower()}{title[1:]}")] if rows else []
     blocks += harm_table(result.get("harm", {}))
     runs = {run["competitor"]: [unpacked(run)] for run in result.get("raw", {}).get("runs", [])}
     blocks += _classes(figures) + bars(figures, _BARS)
     blocks += over_time(runs) + distributions(runs, windowed=False) if runs else []
     costs = [
-        [who, *(one.get(kind, {}).get(name) for kind in ("cpu_s", "rss_mb") for name in ("rm", "proxy", "emulator"))]
-        for who, one in figures.items()
+        [
+            competitor,
+            *(row.get(kind, {}).get(name) for kind in ("cpu_s", "rss_mb") for name in ("rm", "proxy", "emulator")),
+        ]
+        for competitor, row in figures.items()
     ]
     columns = ["competitor", *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in ("rm", "proxy", "emulator"))]
     used = Section("CPU and memory", [Table(columns, costs)])
     first = next(iter(figures), "")
-    said = [compared(who, f"`{first}`", one) for who, one in result.get("ratios", {}).items()]
+    sentences = [compared(competitor, f"`{first}`", row) for competitor, row in result.get("ratios", {}).items()]
     short = in_short(
-        result, [sentence for sentence in (*said, *harmed(result.get("harm", {})), losses(figures)) if sentence]
+        result, [sentence for sentence in (*sentences, *harmed(result.get("harm", {})), losses(figures)) if sentence]
     )
     return Page("bench-trace", summary.facts, [*short, *summary.sections, Section("Competitors", blocks), used])

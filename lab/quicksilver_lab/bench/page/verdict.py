@@ -30,8 +30,8 @@ def in_short(result: Mapping[str, Any], more: Sequence[str] = ()) -> list[Sectio
 
 
 def _goals(goals: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    judged = {name: one for name, one in goals.items() if one.get("met") is not None}
-    missed = [name for name, one in judged.items() if not one["met"]]
+    judged = {name: goal for name, goal in goals.items() if goal.get("met") is not None}
+    missed = [name for name, goal in judged.items() if not goal["met"]]
     if judged:
         yield f"{len(judged) - len(missed)} of {len(judged)} goals are met."
     if missed:
@@ -52,12 +52,12 @@ def settings(policies: Mapping[str, Any]) -> list[Block]:
     ]
 
 
-def ratio_of(found: Any) -> Value:
+def ratio_of(ratio: Any) -> Value:
     """Return a ratio with its interval, if it has one."""
-    if not isinstance(found, Mapping):
-        return found if isinstance(found, (int, float)) else None
-    middle = "ratio" if "ratio" in found else "value"
-    return plain.value_of({key: found[key] for key in (middle, "ci_low", "ci_high") if key in found})
+    if not isinstance(ratio, Mapping):
+        return ratio if isinstance(ratio, (int, float)) else None
+    middle = "ratio" if "ratio" in ratio else "value"
+    return plain.value_of({key: ratio[key] for key in (middle, "ci_low", "ci_high") if key in ratio})
 
 
 def words(ratio: Value) -> str:
@@ -72,11 +72,11 @@ def words(ratio: Value) -> str:
     return f"{shown(ratio)} of the time ({100 * abs(1 - middle):.0f} % {'faster' if middle < 1 else 'slower'})"
 
 
-def compared(who: str, whom: str, ratios: Mapping[str, Any]) -> str:
+def compared(competitor: str, rival: str, ratios: Mapping[str, Any]) -> str:
     """Return a sentence on how long jobs took; "" where no latency is compared."""
-    found = [(what, words(ratio_of(ratios.get(key, ratios.get(_ratio_key(key)))))) for key, what in _LATENCIES]
-    parts = [f"{what} took {text}" for what, text in found if text]
-    return f"`{who}` against {whom}: {'; '.join(parts)}." if parts else ""
+    texts = [(metric, words(ratio_of(ratios.get(key, ratios.get(_ratio_key(key)))))) for key, metric in _LATENCIES]
+    parts = [f"{metric} took {text}" for metric, text in texts if text]
+    return f"`{competitor}` against {rival}: {'; '.join(parts)}." if parts else ""
 
 
 def _ratio_key(key: str) -> str:
@@ -86,15 +86,17 @@ def _ratio_key(key: str) -> str:
 
 def harmed(harm: Mapping[str, Mapping[str, Any]], where: str = "") -> list[str]:
     """Return a sentence for each pair of competitors: how many single jobs were harmed."""
-    return [sentence(who, whom, one, where) for who, others in harm.items() for whom, one in others.items()]
+    return [
+        sentence(competitor, rival, row, where) for competitor, others in harm.items() for rival, row in others.items()
+    ]
 
 
 def harm_table(harm: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the same as a table."""
     rows: list[list[Value]] = [
-        [who, whom, *(plain.value_of(one.get(key)) for key in _HARM)]
-        for who, others in harm.items()
-        for whom, one in others.items()
+        [competitor, rival, *(plain.value_of(row.get(key)) for key in _HARM)]
+        for competitor, others in harm.items()
+        for rival, row in others.items()
     ]
     columns = ["competitor", "against", "jobs", f"> {RATIO:g} times and {LONGER_S:g} s longer", "did not end"]
     columns += ["p95 of ratios", "worst ratio", "worst job"]
@@ -103,13 +105,13 @@ def harm_table(harm: Mapping[str, Mapping[str, Any]]) -> list[Block]:
 
 def losses(figures: Mapping[str, Mapping[str, Any]]) -> str:
     """Return who killed how much; "" where nobody counts kills."""
-    counted = {name: one for name, one in figures.items() if one.get("kills") is not None}
-    killed = [f"`{name}` {shown(one['kills'])}{_lost(one)}" for name, one in counted.items() if one["kills"]]
+    counted = {name: row for name, row in figures.items() if row.get("kills") is not None}
+    killed = [f"`{name}` {shown(row['kills'])}{_lost(row)}" for name, row in counted.items() if row["kills"]]
     if not counted:
         return ""
     return f"Containers killed: {', '.join(killed)}." if killed else "Nothing was killed."
 
 
-def _lost(one: Mapping[str, Any]) -> str:
-    lost = plain.value_of(one.get("work_lost_s"))
+def _lost(row: Mapping[str, Any]) -> str:
+    lost = plain.value_of(row.get("work_lost_s"))
     return f" ({shown(lost)} s of work lost)" if lost is not None else ""

@@ -18,40 +18,40 @@ def read(result: Mapping[str, Any]) -> Page:
     """Return the page of a result; its distributions are of `raw`."""
     ratios: Mapping[str, Mapping[str, Any]] = result["ratios"]
     apart = ("seeds", "ratios", "simulated_ratios", "paper", "policies")
-    facts = plain.read({name: one for name, one in result.items() if name not in apart}).facts
+    facts = plain.read({name: value for name, value in result.items() if name not in apart}).facts
     compared: list[Block] = [_ratios(ratios, "Ratios on the emulated cluster")]
     simulated = result.get("simulated_ratios", {})
     compared += [_ratios(simulated, "Ratios in the simulator, without any delay")] if simulated else []
     compared += [_ratios(result["paper"], "Ratios in the paper (§6, Figure 10)")]
     sections = [*in_short(result, list(_sentences(ratios))), Section("Compared", compared)]
-    for seed, found in result["seeds"].items():
-        blocks: list[Block] = [_systems(found["systems"], "On the emulated cluster")]
-        blocks += [_systems(found["simulated"], "In the simulator")]
+    for seed, figures in result["seeds"].items():
+        blocks: list[Block] = [_systems(figures["systems"], "On the emulated cluster")]
+        blocks += [_systems(figures["simulated"], "In the simulator")]
         blocks += _distributions(result.get("raw", {}).get(seed, {}))
         sections.append(Section(f"Seed {seed}", blocks))
     return Page("bench-zoe", facts, sections)
 
 
 def _sentences(ratios: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
-    for pair, found in ratios.items():
-        who, _, whom = pair.partition("/")
-        said = [f"{what} is {shown(plain.value_of(found[key]))} times" for key, what in _SAID if key in found]
-        if said:
-            yield f"`{who}` against `{whom}`: {', '.join(said)} as long."
+    for pair, row in ratios.items():
+        system, _, base = pair.partition("/")
+        parts = [f"{metric} is {shown(plain.value_of(row[key]))} times" for key, metric in _SAID if key in row]
+        if parts:
+            yield f"`{system}` against `{base}`: {', '.join(parts)} as long."
 
 
 def _ratios(ratios: Mapping[str, Mapping[str, Any]], title: str) -> Table:
-    names = list(dict.fromkeys(name for one in ratios.values() for name in one))
+    names = list(dict.fromkeys(name for row in ratios.values() for name in row))
     return Table(
         ["figure", *ratios],
-        [[name, *(plain.value_of(one.get(name)) for one in ratios.values())] for name in names],
+        [[name, *(plain.value_of(row.get(name)) for row in ratios.values())] for name in names],
         title,
     )
 
 
 def _systems(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table:
-    names = list(dict.fromkeys(name for one in systems.values() for name, value in one.items() if _is_number(value)))
-    return Table(["figure", *systems], [[name, *(one.get(name) for one in systems.values())] for name in names], title)
+    names = list(dict.fromkeys(name for row in systems.values() for name, value in row.items() if _is_number(value)))
+    return Table(["figure", *systems], [[name, *(row.get(name) for row in systems.values())] for name in names], title)
 
 
 def _is_number(value: Any) -> bool:
@@ -60,19 +60,19 @@ def _is_number(value: Any) -> bool:
 
 def _distributions(raw: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     """Return the distribution of turnarounds of all applications, and of each class, as Figure 10 compares them."""
-    found: list[Block] = []
+    blocks: list[Block] = []
     for klass, name in _CLASSES.items():
-        lines = [_cumulative(system, _turnarounds_s(one["records"], klass)) for system, one in raw.items()]
+        lines = [_cumulative(system, _turnarounds_s(run["records"], klass)) for system, run in raw.items()]
         lines = [line for line in lines if line.x]
         if lines:
             x, y = Axis("seconds"), Axis("share of applications", most=1.0)
-            found.append(Lines(f"Turnaround, {name}", x, y, lines, step=True))
-    return found
+            blocks.append(Lines(f"Turnaround, {name}", x, y, lines, step=True))
+    return blocks
 
 
 def _turnarounds_s(records: Sequence[Mapping[str, Any]], klass: str) -> list[float]:
-    ended = [one for one in records if one["ended_s"] is not None and klass in ("", one["klass"])]
-    return sorted(one["ended_s"] - one["submitted_s"] for one in ended)
+    ended = [record for record in records if record["ended_s"] is not None and klass in ("", record["klass"])]
+    return sorted(record["ended_s"] - record["submitted_s"] for record in ended)
 
 
 def _cumulative(name: str, values: Sequence[float]) -> Series:

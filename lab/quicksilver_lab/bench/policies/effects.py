@@ -18,14 +18,14 @@ DIFFERENCES: Final = frozenset(("kills_per_1000", "lost_ratio", "sheds_per_1000"
 def effects(base: Sequence[Sample], changed: Sequence[Sample]) -> dict[str, dict[str, Any]]:
     """Return the effect on each metric; runs of the same seed stand at the same place."""
     return {
-        name: effect([one[name] for one in base], [one[name] for one in changed], name not in DIFFERENCES)
+        name: effect([sample[name] for sample in base], [sample[name] for sample in changed], name not in DIFFERENCES)
         for name in base[0]
     }
 
 
 def means(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the mean of each metric."""
-    return {name: round(fmean(one[name] for one in samples), 4) for name in samples[0]}
+    return {name: round(fmean(sample[name] for sample in samples), 4) for name in samples[0]}
 
 
 def share(part: float, whole: float) -> float:

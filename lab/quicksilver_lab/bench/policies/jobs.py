@@ -73,9 +73,9 @@ def draw(plan: Plan, seed: int) -> list[Job]:
     """Return the jobs by arrival; equal arguments give equal jobs."""
     rng = Random(seed)
     batch = _batch(plan, rng)
-    found = sorted([*batch, *_production(plan)], key=lambda job: job.arrives_s)
+    jobs = sorted([*batch, *_production(plan)], key=lambda job: job.arrives_s)
     return [
-        Job(number, j.kind, j.queue, j.user, j.arrives_s, j.told_s, j.tasks) for number, j in enumerate(found, start=1)
+        Job(number, j.kind, j.queue, j.user, j.arrives_s, j.told_s, j.tasks) for number, j in enumerate(jobs, start=1)
     ]
 
 

@@ -109,7 +109,7 @@ def draw(plan: Plan, seed: int) -> list[Job]:
 def variants(names: Sequence[str] = NAMES) -> tuple[list[Variant], list[str]]:
     """Return what is run, all against the baseline, and the names of what is not installed."""
     there = {variant.name: variant for variant in available(Registry())[0]}
-    found, absent = [], []
+    result, absent = [], []
     for name in names:
         if name not in there:
             absent.append(name)
@@ -118,8 +118,8 @@ def variants(names: Sequence[str] = NAMES) -> tuple[list[Variant], list[str]]:
         if name == "mercury":
             for part in TOGETHER:
                 section |= _SETTINGS.get(part, {})
-        found.append(replace(there[name], section=section, against="baseline", plan={}))
-    return found, absent
+        result.append(replace(there[name], section=section, against="baseline", plan={}))
+    return result, absent
 
 
 def spec(plan: Plan, workdir: Path, base_port: int) -> ClusterSpec:
@@ -157,13 +157,13 @@ def section(plan: Plan, variant: Variant) -> dict[str, Any]:
 @contextmanager
 def stack(cluster: Cluster, policies: dict[str, Any], name: str) -> Iterator[LocalDaemons]:
     """Run proxy and sidecars of one run, with a store of their own."""
-    made = LocalDaemons(cluster, policies)
-    made.folder = cluster.spec.workdir / f"quicksilver-{name}"
-    made.start()
+    daemons = LocalDaemons(cluster, policies)
+    daemons.folder = cluster.spec.workdir / f"quicksilver-{name}"
+    daemons.start()
     try:
-        yield made
+        yield daemons
     finally:
-        made.stop()
+        daemons.stop()
 
 
 async def _live(where: Site, plan: Plan, job: Job, begin_s: float, life: Life) -> None:
@@ -194,7 +194,7 @@ def run_once(cluster: Cluster, plan: Plan, seed: int) -> list[Life]:
             where = Site(at.rm_client, at.scheduler, umbilical, heartbeat_s=1.0, setup_s=1.0)
             jobs, begin_s = draw(plan, seed), time.time()
             lives = [Life(job, begin_s + job.arrives_s, [], [], Counts(), "not over in time") for job in jobs]
-            tasks = [asyncio.create_task(_live(where, plan, one.job, begin_s, one)) for one in lives]
+            tasks = [asyncio.create_task(_live(where, plan, life.job, begin_s, life)) for life in lives]
             _, late = await asyncio.wait(tasks, timeout=plan.limit_s)
             for task in late:
                 task.cancel()
@@ -227,10 +227,10 @@ def measure(
                 }
                 if not any(end for life in lives for end in life.ended_s):
                     raise BenchError(f"no task ended: {wrong(lives)[:1]}", place=f"bench-policies, {variant.name}")
-                found = metrics(lives)
+                figures = metrics(lives)
                 cpu_s = round(process_time() - used_s, 2)
-                progress(f"{variant.name}, seed {seed}: {found}, {counts}; wrong: {wrong(lives)}")
-                yield Outcome(variant.name, seed, found, counts, wrong(lives), cpu_s)
+                progress(f"{variant.name}, seed {seed}: {figures}, {counts}; wrong: {wrong(lives)}")
+                yield Outcome(variant.name, seed, figures, counts, wrong(lives), cpu_s)
     finally:
         progress("stopping the cluster")
         cluster.stop()
@@ -238,8 +238,8 @@ def measure(
 
 def wrong(lives: Sequence[Life]) -> list[str]:
     """Return what must not happen in a run, in words."""
-    found = [life.broken for life in lives if life.broken]
-    return found + [f"a task failed: {life.counts.reasons[-1]}" for life in lives if life.counts.failed]
+    faults = [life.broken for life in lives if life.broken]
+    return faults + [f"a task failed: {life.counts.reasons[-1]}" for life in lives if life.counts.failed]
 
 
 def metrics(lives: Sequence[Life]) -> dict[str, float]:

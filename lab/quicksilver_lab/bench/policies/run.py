@@ -41,7 +41,7 @@ class Found:
     broken: str = ""
 
 
-def chosen(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
+def selection(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
     """Return the variants to run, with those that they are compared with, and the names of what is not installed.
 
     names: with commas between them; "" for all. Raises click.BadParameter for an unknown one.
@@ -50,35 +50,35 @@ def chosen(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
     if not names:
         return variants, absent
     by_name = {variant.name: variant for variant in variants}
-    wanted = {name.strip() for name in names.split(",")}
-    unknown = wanted - by_name.keys()
+    selected = {name.strip() for name in names.split(",")}
+    unknown = selected - by_name.keys()
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(by_name)}")
-    wanted |= {by_name[name].against for name in wanted}
-    return [variant for variant in variants if variant.name in wanted], []
+    selected |= {by_name[name].against for name in selected}
+    return [variant for variant in variants if variant.name in selected], []
 
 
-def _finish(result: Mapping[str, Any], found: Found, folder: Path, progress: Progresses) -> None:
+def _finish(result: Mapping[str, Any], findings: Found, folder: Path, progress: Progresses) -> None:
     """Write the result and its page, and print it; exit with code 1 when a part is broken or wrong."""
-    path = results.write("policies", result, found.raw, folder)
+    path = results.write("policies", result, findings.raw, folder)
     progress(f"written to {path}")
     progress(f"its page is {beside(path)}")
     click.echo(json.dumps(result))
-    if found.broken or any(part.get("wrong") for part in found.parts.values()):
+    if findings.broken or any(part.get("wrong") for part in findings.parts.values()):
         sys.exit(1)
 
 
 def _measure_real(
-    names: Sequence[str], seeds: Sequence[int], workdir: Path, base_port: int, progress: Progresses, found: Found
+    names: Sequence[str], seeds: Sequence[int], workdir: Path, base_port: int, progress: Progresses, findings: Found
 ) -> None:
     """Measure the variants of these names on a real local cluster."""
     variants, missing = real.variants(names)
     runs = real.measure(real.Plan(), variants, seeds, workdir, base_port, progress)
-    _collect("real", runs, variants, {"settings": asdict(real.Plan()), "absent": missing}, found)
+    _collect("real", runs, variants, {"settings": asdict(real.Plan()), "absent": missing}, findings)
 
 
 def _collect(
-    part: str, runs: Iterator[Outcome], variants: Sequence[Variant], about: Mapping[str, Any], found: Found
+    part: str, runs: Iterator[Outcome], variants: Sequence[Variant], about: Mapping[str, Any], findings: Found
 ) -> None:
     """Collect the runs of a part; when they are interrupted, only seeds that all variants were run with count."""
     outcomes: list[Outcome] = []
@@ -86,19 +86,19 @@ def _collect(
         for outcome in runs:
             outcomes.append(outcome)
     finally:
-        found.raw[part] = [asdict(outcome) for outcome in outcomes]
+        findings.raw[part] = [asdict(outcome) for outcome in outcomes]
         counted = virtual.whole(outcomes, variants)
         seeds = sorted({outcome.seed for outcome in counted})
         if len(seeds) > 1:
-            found.parts[part] = virtual.compared(counted, variants) | {**about, "seeds": seeds}
+            findings.parts[part] = virtual.compared(counted, variants) | {**about, "seeds": seeds}
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(part.strip() for part in value.split(","))
-    unknown = set(wanted) - set(PARTS)
+    parts = tuple(part.strip() for part in value.split(","))
+    unknown = set(parts) - set(PARTS)
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(PARTS)}")
-    return wanted
+    return parts
 
 
 @click.command()
@@ -135,22 +135,22 @@ def policies(
     progress = Progresses()
     base = _QUICK if quick else Plan()
     plan = replace(base, nodes=nodes or base.nodes, arrivals_s=arrivals or base.arrivals_s, load=load or base.load)
-    variants, absent = chosen(names, Registry())
+    variants, absent = selection(names, Registry())
     about = {"machine": results.machine(), "commit": results.commit()}
-    found = Found()
+    findings = Found()
     with interruptible():
         try:
             if "virtual" in parts:
                 numbers, processes = range(1, (seeds or (3 if quick else 5)) + 1), len(os.sched_getaffinity(0))
                 runs = virtual.measure(plan, variants, numbers, processes, progress)
-                _collect("virtual", runs, variants, {"settings": asdict(plan), "absent": absent}, found)
+                _collect("virtual", runs, variants, {"settings": asdict(plan), "absent": absent}, findings)
             if "real" in parts:
-                wanted = {"baseline", *(variant.name for variant in variants)}
-                names_here = [name for name in (_REAL_QUICK if quick else real.NAMES) if name in wanted]
+                selected = {"baseline", *(variant.name for variant in variants)}
+                names_here = [name for name in (_REAL_QUICK if quick else real.NAMES) if name in selected]
                 numbers = range(1, (real_seeds or (2 if quick else 3)) + 1)
-                _measure_real(names_here, numbers, workdir.absolute(), base_port, progress, found)
+                _measure_real(names_here, numbers, workdir.absolute(), base_port, progress, findings)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, KeyboardInterrupt) as error:
-            found.broken = f"{type(error).__name__}: {error}"
-            progress(f"error: {found.broken}")
-    result = {"benchmark": "policies", **found.parts, "broken": found.broken, **about}
-    _finish(result, found, folder, progress)
+            findings.broken = f"{type(error).__name__}: {error}"
+            progress(f"error: {findings.broken}")
+    result = {"benchmark": "policies", **findings.parts, "broken": findings.broken, **about}
+    _finish(result, findings, folder, progress)

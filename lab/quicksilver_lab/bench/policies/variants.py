@@ -39,12 +39,12 @@ class Variant:
         """The `policies:` section of quicksilver.yaml."""
         return {**BASE, **self.section}
 
-    def chosen(self) -> Iterable[tuple[str, str]]:
+    def choices(self) -> Iterable[tuple[str, str]]:
         """Yield (slot, policy) of what it names."""
         for slot in SLOTS:
             choice = self.section.get(slot)
-            for one in choice if isinstance(choice, list) else [choice] if choice else []:
-                yield slot, one["policy"]
+            for entry in choice if isinstance(choice, list) else [choice] if choice else []:
+                yield slot, entry["policy"]
 
 
 G_HEAVY: Final[Section] = {"nodes": 50, "cores": 16, "g_share": 0.6, "g_task_s": 6.0, "load": 0.6}
@@ -90,23 +90,23 @@ ERRORS: Final = (0.3, 0.6, 0.9)
 
 
 def _estimates(error: float) -> tuple[Variant, Variant]:
-    told, learnt = f"told_{error}", f"estimates_{error}"
+    exact, learnt = f"told_{error}", f"estimates_{error}"
     section = {"place": {"policy": "topk_wait"}, "order": {"policy": "fifo"}}
     plan = {"error": error}
-    return Variant(told, section, told, plan, corrected=False), Variant(learnt, section, told, plan)
+    return Variant(exact, section, exact, plan, corrected=False), Variant(learnt, section, exact, plan)
 
 
 def available(registry: Registry) -> tuple[list[Variant], list[str]]:
     """Return the baseline and all that can be compared with what is installed, and the names of what cannot."""
-    found, absent = [Variant("baseline", against="baseline"), Variant("g_heavy", {}, "g_heavy", G_HEAVY)], []
+    variants, absent = [Variant("baseline", against="baseline"), Variant("g_heavy", {}, "g_heavy", G_HEAVY)], []
     for variant in ALONE:
-        there = all(name in registry.names(slot) for slot, name in variant.chosen())
-        found.append(variant) if there else absent.append(variant.name)
-    by_name = {variant.name: variant for variant in found}
+        there = all(name in registry.names(slot) for slot, name in variant.choices())
+        variants.append(variant) if there else absent.append(variant.name)
+    by_name = {variant.name: variant for variant in variants}
     for name, parts, against, plan in (("mercury", TOGETHER, "baseline", {}), ("all", ALL, "g_heavy", G_HEAVY)):
         sections = [by_name[part].section for part in parts if part in by_name]
         together = {slot: choice for section in sections for slot, choice in section.items()}
-        found.append(Variant(name, together, against, plan))
+        variants.append(Variant(name, together, against, plan))
     for error in ERRORS:
-        found.extend(_estimates(error))
-    return found, absent
+        variants.extend(_estimates(error))
+    return variants, absent

@@ -47,13 +47,13 @@ def simulate(plan: Plan, variant: Variant, seed: int) -> Outcome:
 
 def wrong(run: Run) -> list[str]:
     """Return what must not happen in a run, in words."""
-    found = sorted(set(run.faults))[:5]
+    faults = sorted(set(run.faults))[:5]
     unfinished = sum(not master.done for master in run.masters)
     if unfinished:
-        found.append(f"{unfinished} of {len(run.masters)} jobs did not finish")
+        faults.append(f"{unfinished} of {len(run.masters)} jobs did not finish")
     if run.over_capacity:
-        found.append(f"{run.over_capacity} nodes ran more at once than they have")
-    return found
+        faults.append(f"{run.over_capacity} nodes ran more at once than they have")
+    return faults
 
 
 def metrics(run: Run) -> dict[str, float]:
@@ -99,8 +99,8 @@ def measure(
     pool = ProcessPoolExecutor(processes, get_context("spawn"), signal, quiet)
     try:
         for number, outcome in enumerate(pool.map(simulate, *zip(*jobs, strict=True)), start=1):
-            told = f"; wrong: {outcome.wrong}" if outcome.wrong else ""
-            progress(f"{number} of {len(jobs)}: {outcome.variant}, seed {outcome.seed}, {outcome.cpu_s} s{told}")
+            note = f"; wrong: {outcome.wrong}" if outcome.wrong else ""
+            progress(f"{number} of {len(jobs)}: {outcome.variant}, seed {outcome.seed}, {outcome.cpu_s} s{note}")
             yield outcome
     finally:
         pool.shutdown(cancel_futures=True)
@@ -115,19 +115,19 @@ def whole(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> list[Outc
 def compared(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> dict[str, Any]:
     """Return figures and effects by variant. Raises ValueError with fewer than two seeds."""
     by_name: dict[str, list[Outcome]] = {variant.name: [] for variant in variants}
-    for outcome in sorted(outcomes, key=lambda one: one.seed):
+    for outcome in sorted(outcomes, key=lambda entry: entry.seed):
         by_name[outcome.variant].append(outcome)
-    samples = {name: [one.metrics for one in found] for name, found in by_name.items()}
+    samples = {name: [result.metrics for result in results] for name, results in by_name.items()}
     against = {variant.name: variant.against for variant in variants if _is_compared(variant)}
     return {
         "effects": {name: effects(samples[base], samples[name]) for name, base in against.items()},
         "against": against,
-        "means": {name: means(found) for name, found in samples.items()},
-        "counts": {name: _counts(found) for name, found in by_name.items()},
+        "means": {name: means(values) for name, values in samples.items()},
+        "counts": {name: _counts(results) for name, results in by_name.items()},
         "wrong": {
-            name: sorted({text for one in found for text in one.wrong})
-            for name, found in by_name.items()
-            if any(one.wrong for one in found)
+            name: sorted({text for result in results for text in result.wrong})
+            for name, results in by_name.items()
+            if any(result.wrong for result in results)
         },
     }
 
@@ -136,6 +136,6 @@ def _is_compared(variant: Variant) -> bool:
     return variant.against != variant.name
 
 
-def _counts(found: Sequence[Outcome]) -> dict[str, int]:
-    names = sorted({name for one in found for name in one.counts})
-    return {name: sum(one.counts.get(name, 0) for one in found) for name in names}
+def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    names = sorted({name for outcome in outcomes for name in outcome.counts})
+    return {name: sum(outcome.counts.get(name, 0) for outcome in outcomes) for name in names}

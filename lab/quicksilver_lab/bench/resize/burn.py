@@ -21,14 +21,14 @@ def main(path: str, cpu_s_max: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s_max, cpu_s_max))
     with Path(path).open("r+b") as file:
         notes = memoryview(mmap.mmap(file.fileno(), BYTES)).cast("q")
-    clock, found, last = time.monotonic_ns, 0, time.monotonic_ns()
+    clock, count, last = time.monotonic_ns, 0, time.monotonic_ns()
     while True:
         now = clock()
         if now - last > GAP_NS:
-            at = 2 * (found % GAPS)
+            at = 2 * (count % GAPS)
             notes[at], notes[at + 1] = last, now
-            found += 1
-            notes[2 * GAPS] = found
+            count += 1
+            notes[2 * GAPS] = count
         notes[2 * GAPS + 1] = last = now
 
 

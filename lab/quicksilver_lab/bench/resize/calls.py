@@ -49,7 +49,7 @@ def figure(samples: list[float], digits: int = 1) -> dict[str, float]:
 
 def figures(samples: Mapping[str, list[float]], digits: int = 1) -> dict[str, dict[str, float]]:
     """Return the figure of each kind of call."""
-    return {what: figure(values, digits) for what, values in samples.items()}
+    return {kind: figure(values, digits) for kind, values in samples.items()}
 
 
 def both(samples: Mapping[str, list[float]], before: str = "", unit: str = "us") -> list[float]:
@@ -78,62 +78,62 @@ def cgroup_resizer() -> Iterator[Resizer]:
 
 def measure_cgroup(rounds: int, attaches: int) -> tuple[str, Samples]:
     """Return which cgroups these are, and samples: of the resizer, and of bare writes to another group's quota."""
-    with sleeping(2) as (one, other), cgroup_resizer() as resizer:
-        samples = attach_and_detach(resizer, one, attaches)
-        for stand_in in (one, other):
+    with sleeping(2) as (first, second), cgroup_resizer() as resizer:
+        samples = attach_and_detach(resizer, first, attaches)
+        for stand_in in (first, second):
             resizer.attach(stand_in.id, stand_in.leader)
-        samples |= resize(resizer, one, other, rounds)
+        samples |= resize(resizer, first, second, rounds)
         return resizer.name, samples
 
 
-def attach_and_detach(resizer: Resizer, one: StandIn, times: int) -> Samples:
+def attach_and_detach(resizer: Resizer, stand_in: StandIn, times: int) -> Samples:
     """Return milliseconds of taking into hand and letting go; the container stays out of hand."""
     samples: Samples = {"attach_ms": [], "detach_ms": []}
     for _ in range(times):
-        samples["attach_ms"].append(_us(lambda: resizer.attach(one.id, one.leader)) / 1e3)
-        samples["detach_ms"].append(_us(lambda: resizer.detach(one.id)) / 1e3)
+        samples["attach_ms"].append(_us(lambda: resizer.attach(stand_in.id, stand_in.leader)) / 1e3)
+        samples["detach_ms"].append(_us(lambda: resizer.detach(stand_in.id)) / 1e3)
     return samples
 
 
-def resize(resizer: Resizer, one: StandIn, other: StandIn, rounds: int) -> Samples:
-    """Return microseconds of shrinking and restoring `one`, and of writing only the quota of `other` in between."""
-    path, small, full = quota_file(resizer.name, other)
+def resize(resizer: Resizer, first: StandIn, second: StandIn, rounds: int) -> Samples:
+    """Return microseconds of shrinking and restoring the first, in between of writing only the quota of the second."""
+    path, small, full = quota_file(resizer.name, second)
     calls: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("shrink_us", lambda: resizer.shrink(one.id, MIN_CORES)),
+        ("shrink_us", lambda: resizer.shrink(first.id, MIN_CORES)),
         ("write_shrink_us", lambda: _write(path, small)),
-        ("restore_us", lambda: resizer.restore(one.id)),
+        ("restore_us", lambda: resizer.restore(first.id)),
         ("write_restore_us", lambda: _write(path, full)),
     )
-    samples: Samples = {what: [] for what, _ in calls}
+    samples: Samples = {kind: [] for kind, _ in calls}
     for number in range(rounds):
         order = (0, 1, 2, 3) if number % 2 == 0 else (1, 0, 3, 2)
         for at in order:
-            what, call = calls[at]
-            samples[what].append(_us(call))
+            kind, call = calls[at]
+            samples[kind].append(_us(call))
     return samples
 
 
-def quota_file(kind: str, one: StandIn) -> tuple[Path, bytes, bytes]:
+def quota_file(kind: str, stand_in: StandIn) -> tuple[Path, bytes, bytes]:
     """Return the file of an attached container's quota, with what bounds it and what frees it."""
     quota_us = round(MIN_CORES * PERIOD_US)
     if kind == Cgroup2.name:
-        group = unified().folder(one.groups()[""])
+        group = unified().folder(stand_in.groups()[""])
         name_, small, full = "cpu.max", f"{quota_us} {PERIOD_US}", f"max {PERIOD_US}"
     else:
-        group = hierarchies()["cpu"].folder(one.groups()["cpu"])
+        group = hierarchies()["cpu"].folder(stand_in.groups()["cpu"])
         name_, small, full = "cpu.cfs_quota_us", str(quota_us), "-1"
     if group is None:
-        raise BenchError("its group is not below what is mounted here", place=one.id)
+        raise BenchError("its group is not below what is mounted here", place=stand_in.id)
     return group / name_, small.encode(), full.encode()
 
 
 def measure_signals(rounds: int) -> Samples:
     """Return microseconds of stopping a process and letting it go on."""
-    with sleeping(1) as (one,):
+    with sleeping(1) as (stand_in,):
         resizer = Signals()
-        resizer.attach(one.id, one.leader)
+        resizer.attach(stand_in.id, stand_in.leader)
         try:
-            return _shrink_and_restore(resizer, one, rounds, "us")
+            return _shrink_and_restore(resizer, stand_in, rounds, "us")
         finally:
             resizer.close()
 
@@ -142,33 +142,33 @@ def measure_docker(rounds: int, attaches: int) -> Samples:
     """Return milliseconds of the same by a Docker daemon of the benchmark's own. Raises WorkloadError."""
     with tempfile.TemporaryDirectory(prefix="qs-") as folder, running_dockerd(Path(folder) / "docker") as daemon:
         daemon.import_image()
-        with _in_docker(daemon) as one:
+        with _in_docker(daemon) as stand_in:
             resizer = DockerResizer(daemon.url, Path(folder) / "records")
             try:
-                samples = attach_and_detach(resizer, one, attaches)
-                resizer.attach(one.id, one.leader)
-                return samples | _shrink_and_restore(resizer, one, rounds, "ms")
+                samples = attach_and_detach(resizer, stand_in, attaches)
+                resizer.attach(stand_in.id, stand_in.leader)
+                return samples | _shrink_and_restore(resizer, stand_in, rounds, "ms")
             finally:
                 resizer.close()
 
 
 @contextmanager
 def _in_docker(daemon: Dockerd) -> Iterator[StandIn]:
-    one = name(2)
-    daemon.docker("run", "-d", "--network=none", f"--name={one}", BUSYBOX_IMAGE, "sh", "-c", _IDLE)
+    container = name(2)
+    daemon.docker("run", "-d", "--network=none", f"--name={container}", BUSYBOX_IMAGE, "sh", "-c", _IDLE)
     try:
-        pid = int(daemon.docker("inspect", "--format", "{{.State.Pid}}", one))
-        yield StandIn(one, Leader(pid, psutil.Process(pid).create_time()))
+        pid = int(daemon.docker("inspect", "--format", "{{.State.Pid}}", container))
+        yield StandIn(container, Leader(pid, psutil.Process(pid).create_time()))
     finally:
-        daemon.docker("rm", "--force", one)
+        daemon.docker("rm", "--force", container)
 
 
-def _shrink_and_restore(resizer: Resizer, one: StandIn, rounds: int, unit: str) -> Samples:
+def _shrink_and_restore(resizer: Resizer, stand_in: StandIn, rounds: int, unit: str) -> Samples:
     samples: Samples = {f"shrink_{unit}": [], f"restore_{unit}": []}
     scale = 1.0 if unit == "us" else 1e3
     for _ in range(rounds):
-        samples[f"shrink_{unit}"].append(_us(lambda: resizer.shrink(one.id, MIN_CORES)) / scale)
-        samples[f"restore_{unit}"].append(_us(lambda: resizer.restore(one.id)) / scale)
+        samples[f"shrink_{unit}"].append(_us(lambda: resizer.shrink(stand_in.id, MIN_CORES)) / scale)
+        samples[f"restore_{unit}"].append(_us(lambda: resizer.restore(stand_in.id)) / scale)
     return samples
 
 
@@ -187,7 +187,7 @@ def _write(path: Path, content: bytes) -> None:
 def main() -> None:
     """Measure, and write one line."""
     kind, samples = measure_cgroup(int(sys.argv[1]), int(sys.argv[2]))
-    shown: dict[str, Any] = {what: [round(value, 2) for value in values] for what, values in samples.items()}
+    shown: dict[str, Any] = {call: [round(value, 2) for value in values] for call, values in samples.items()}
     print(json.dumps({"cgroup": kind, "samples": shown}))
 
 

@@ -47,8 +47,8 @@ class Running:
     def metric(self, name: str) -> float:
         """Return the sum of a metric over its labels."""
         text = requests.get(f"{self.rest}/metrics", timeout=10).text
-        found = re.findall(rf"^quicksilver_sidecar_{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
-        return sum(map(float, found))
+        matches = re.findall(rf"^quicksilver_sidecar_{name}(?:{{[^}}]*}})? (\S+)$", text, re.MULTILINE)
+        return sum(map(float, matches))
 
 
 @dataclass(slots=True)
@@ -65,48 +65,48 @@ class Crowd:
 
     def result(self) -> dict[str, Any]:
         """Return the figures."""
-        found: dict[str, Any] = {}
+        figures: dict[str, Any] = {}
         for process, steps in self.cpu_s.items():
             memory = self.memory_mb[process]
-            found |= {f"{process}_rss_mb": memory["rss"], f"{process}_pss_mb": memory["pss"]}
-            found[f"{process}_cpu_ratio"] = round(sum(steps) / self.seconds, 4)
+            figures |= {f"{process}_rss_mb": memory["rss"], f"{process}_pss_mb": memory["pss"]}
+            figures[f"{process}_cpu_ratio"] = round(sum(steps) / self.seconds, 4)
         about = {"containers": self.containers, "shrunk": self.shrunk, "attach_all_s": round(self.attach_s, 2)}
-        return found | about | {"seconds": round(self.seconds, 1), "resizes_meanwhile": self.resizes}
+        return figures | about | {"seconds": round(self.seconds, 1), "resizes_meanwhile": self.resizes}
 
 
 def measure(containers: int, vcores: int, seconds: float) -> Crowd:
     """Measure a sidecar that lets `vcores` of the containers run. Raises BenchError; nothing is left behind."""
     with sleeping(containers) as stand_ins:
-        before = {one.id: one.groups() for one in stand_ins}
+        before = {stand_in.id: stand_in.groups() for stand_in in stand_ins}
         with (
             tempfile.TemporaryDirectory(prefix="qs-") as folder,
             serving(stand_ins) as port,
             _sidecar(Path(folder), stand_ins, port, vcores) as running,
         ):
-            found = _watch(running, containers, seconds)
-        moved = [one.id for one in stand_ins if one.groups() != before[one.id]]
+            crowd = _watch(running, containers, seconds)
+        moved = [stand_in.id for stand_in in stand_ins if stand_in.groups() != before[stand_in.id]]
         if moved:
             raise BenchError(f"{len(moved)} containers are not back in their groups", place=moved[0])
-    return found
+    return crowd
 
 
 def _watch(running: Running, containers: int, seconds: float) -> Crowd:
     time.sleep(_SETTLE_S)
-    found = Crowd(containers, int(running.metric("shrunk")), running.attach_s)
+    crowd = Crowd(containers, int(running.metric("shrunk")), running.attach_s)
     resizes = running.metric("resizes_total")
     begun_s = time.monotonic()
     last = {name: cpu_s(pid) for name, pid in running.pids.items()}
-    found.cpu_s = {name: [] for name in running.pids}
-    while found.seconds < seconds:
+    crowd.cpu_s = {name: [] for name in running.pids}
+    while crowd.seconds < seconds:
         time.sleep(_STEP_S)
         for name, pid in running.pids.items():
             now = cpu_s(pid)
-            found.cpu_s[name].append(round(now - last[name], 2))
+            crowd.cpu_s[name].append(round(now - last[name], 2))
             last[name] = now
-        found.seconds = time.monotonic() - begun_s
-    found.memory_mb = {name: _memory_mb(pid) for name, pid in running.pids.items()}
-    found.resizes = int(running.metric("resizes_total") - resizes)
-    return found
+        crowd.seconds = time.monotonic() - begun_s
+    crowd.memory_mb = {name: _memory_mb(pid) for name, pid in running.pids.items()}
+    crowd.resizes = int(running.metric("resizes_total") - resizes)
+    return crowd
 
 
 def _memory_mb(pid: int) -> dict[str, float]:
@@ -118,8 +118,8 @@ def _memory_mb(pid: int) -> dict[str, float]:
 def _sidecar(folder: Path, stand_ins: Sequence[StandIn], port: int, vcores: int) -> Iterator[Running]:
     rest = f"127.0.0.1:{_free_port()}"
     config = _write_settings(folder, rest, port, vcores, len(stand_ins))
-    for one in stand_ins:
-        one.write_pid_file(folder / "local")
+    for stand_in in stand_ins:
+        stand_in.write_pid_file(folder / "local")
     log, begun_s = folder / "sidecar.log", time.monotonic()
     command = [sys.executable, "-m", "quicksilver", "sidecar", "run", "--config", str(config)]
     env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
@@ -137,11 +137,11 @@ def _sidecar(folder: Path, stand_ins: Sequence[StandIn], port: int, vcores: int)
             raise BenchError(f"the sidecar did not end within {_STOP_S:g} s", place=str(process.args)) from None
 
 
-def _await_all(process: subprocess.Popen[bytes], rest: str, wanted: int, begun_s: float, log: Path) -> Running:
+def _await_all(process: subprocess.Popen[bytes], rest: str, count: int, begun_s: float, log: Path) -> Running:
     running = Running({"sidecar": process.pid}, rest, 0.0)
     while (spent_s := time.monotonic() - begun_s) < _READY_S and process.poll() is None:
         try:
-            if running.metric("attached_total") >= wanted:
+            if running.metric("attached_total") >= count:
                 return Running({"sidecar": process.pid, "guardian": _guardian(process.pid)}, rest, spent_s)
         except requests.ConnectionError:  # it does not listen yet
             pass

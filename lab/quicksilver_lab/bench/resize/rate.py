@@ -79,7 +79,7 @@ def measure(containers: int, cores: int, seconds: float) -> list[Stretch]:
         if done.returncode != 0:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
             raise BenchError(f"it ended with {done.returncode}: {log.read().decode(errors='replace')}", place="rate")
-    return [Stretch(**one) for one in json.loads(done.stdout.splitlines()[-1])]
+    return [Stretch(**row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
 async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, seconds: float) -> list[Stretch]:
@@ -100,9 +100,9 @@ async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, second
     reporter = Reporter([], settings, metrics, _no_report, lambda ack: False)
     dispatcher = Dispatcher(gates, watcher, reporter, resizing)
     try:
-        for one in stand_ins:
-            dispatcher.put(Adopted(one.id, APP, Resources(_MEMORY_MB, 1), True, time.time()))
-            resizing.attach(one.id, one.leader)
+        for stand_in in stand_ins:
+            dispatcher.put(Adopted(stand_in.id, APP, Resources(_MEMORY_MB, 1), True, time.time()))
+            resizing.attach(stand_in.id, stand_in.leader)
         await _all_ready(node)
         watcher.close()  # it looks for pid files, of which there are none
         return await _stretches(dispatcher, Turns(node), seconds)
@@ -141,7 +141,7 @@ class Turns:
 
 
 async def _stretches(dispatcher: Dispatcher, turns: Turns, seconds: float) -> list[Stretch]:
-    found: list[Stretch] = []
+    stretches: list[Stretch] = []
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         begun_s, cpu_s, resizes, events = time.monotonic(), time.process_time(), _resizes(dispatcher), 0
@@ -149,9 +149,9 @@ async def _stretches(dispatcher: Dispatcher, turns: Turns, seconds: float) -> li
             for event in turns.next():
                 dispatcher.put(event)
                 events += 1
-        found.append(Stretch(spent_s, time.process_time() - cpu_s, _resizes(dispatcher) - resizes, events))
+        stretches.append(Stretch(spent_s, time.process_time() - cpu_s, _resizes(dispatcher) - resizes, events))
         await asyncio.sleep(0)
-    return found
+    return stretches
 
 
 def _resizes(dispatcher: Dispatcher) -> int:
@@ -168,7 +168,7 @@ def main(containers: int, cores: int, seconds: float) -> None:
         with sleeping(containers) as stand_ins, cgroup_resizer() as resizer:
             return await run(resizer, stand_ins, cores, seconds)
 
-    print(json.dumps([asdict(one) for one in uvloop.run(story())]))
+    print(json.dumps([asdict(stretch) for stretch in uvloop.run(story())]))
 
 
 if __name__ == "__main__":

@@ -75,12 +75,12 @@ def cgroup(plan: Plan) -> Measured:
 
 def cgroup_keys(samples: calls.Samples, ending: str) -> dict[str, Any]:
     """Return the headline of a cgroup resizer, whose keys end in `ending`."""
-    ours, bare = figure(both(samples)), figure(both(samples, "write_"))
+    whole, bare = figure(both(samples)), figure(both(samples, "write_"))
     return {
-        f"resize_us_cgroup{ending}": ours["median"],
-        f"resize_p99_us_cgroup{ending}": ours["p99"],
+        f"resize_us_cgroup{ending}": whole["median"],
+        f"resize_p99_us_cgroup{ending}": whole["p99"],
         f"write_us_cgroup{ending}": bare["median"],
-        f"resize_by_write_ratio_cgroup{ending}": round(ours["median"] / bare["median"], 2),
+        f"resize_by_write_ratio_cgroup{ending}": round(whole["median"] / bare["median"], 2),
         f"calls_cgroup{ending}": figures(samples, 2),
     }
 
@@ -96,20 +96,21 @@ def docker(plan: Plan) -> Measured:
     if why := dockerd.missing():
         raise NotHereError(why, place="docker")
     samples = calls.measure_docker(plan.docker_rounds, plan.docker_attaches)
-    found = figure(both(samples, unit="ms"), 2)
-    return {"resize_ms_docker": found["median"], "calls_docker": figures(samples, 2)}, samples
+    latency = figure(both(samples, unit="ms"), 2)
+    return {"resize_ms_docker": latency["median"], "calls_docker": figures(samples, 2)}, samples
 
 
 def resizes(plan: Plan) -> Measured:
     """Measure how many resizes one sidecar carries: one container for one, and one half for the other."""
-    found, raw = {}, {}
+    result, raw = {}, {}
     for name, cores in (("", 1), ("_halves", plan.rate_containers // 2)):
         stretches = rate.measure(plan.rate_containers, cores, plan.rate_s)
-        found[f"resizes_per_s{name}"] = figure([one.resizes / one.seconds for one in stretches], 0)["median"]
-        per_resize = [one.cpu_s * 1e6 / one.resizes for one in stretches if one.resizes]
-        found[f"cpu_us_per_resize{name}"] = figure(per_resize)["median"]
-        raw[f"stretches{name}"] = [asdict(one) for one in stretches]
-    return found, raw
+        rates = [stretch.resizes / stretch.seconds for stretch in stretches]
+        result[f"resizes_per_s{name}"] = figure(rates, 0)["median"]
+        per_resize = [stretch.cpu_s * 1e6 / stretch.resizes for stretch in stretches if stretch.resizes]
+        result[f"cpu_us_per_resize{name}"] = figure(per_resize)["median"]
+        raw[f"stretches{name}"] = [asdict(stretch) for stretch in stretches]
+    return result, raw
 
 
 def wakings(plan: Plan) -> Measured:
@@ -122,8 +123,8 @@ def wakings(plan: Plan) -> Measured:
 
 def many(plan: Plan) -> Measured:
     """Measure a sidecar with many containers in hand."""
-    found = crowd.measure(plan.containers, plan.vcores, plan.idle_s)
-    return found.result(), asdict(found)
+    sample = crowd.measure(plan.containers, plan.vcores, plan.idle_s)
+    return sample.result(), asdict(sample)
 
 
 def vm(plan: Plan) -> Measured:
@@ -141,10 +142,10 @@ def vm(plan: Plan) -> Measured:
     lines = [line for line in ended.output.splitlines() if line.startswith("{")]
     if ended.code or not lines:
         raise BenchError(f"it ended with {ended.code}: {ended.output[-2000:]}", place="vm")
-    said = json.loads(lines[-1])
-    if said["cgroup"] != "cgroup2":
-        raise BenchError(f"the machine has {said['cgroup']}", place="vm")
-    return cgroup_keys(said["samples"], "2_emulated"), said["samples"]
+    answer = json.loads(lines[-1])
+    if answer["cgroup"] != "cgroup2":
+        raise BenchError(f"the machine has {answer['cgroup']}", place="vm")
+    return cgroup_keys(answer["samples"], "2_emulated"), answer["samples"]
 
 
 _MEASURES: Final[dict[str, Callable[[Plan], Measured]]] = {
@@ -181,11 +182,11 @@ def measure(plan: Plan, progress: Progress) -> tuple[dict[str, Any], dict[str, A
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(part.strip() for part in value.split(","))
-    unknown = set(wanted) - set(PARTS)
+    parts = tuple(part.strip() for part in value.split(","))
+    unknown = set(parts) - set(PARTS)
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(PARTS)}")
-    return wanted
+    return parts
 
 
 @click.command()
@@ -205,8 +206,8 @@ def resize(
     The last line is one JSON object (docs/benchmarks.md).
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    wanted = (*parts, "vm") if with_vm and "vm" not in parts else parts
-    plan = Plan.quick(wanted) if quick else Plan(wanted)
+    selected = (*parts, "vm") if with_vm and "vm" not in parts else parts
+    plan = Plan.quick(selected) if quick else Plan(selected)
     if containers or vcores:
         count = containers or plan.containers
         plan = replace(plan, containers=count, vcores=vcores or max(1, count // 2))

@@ -36,10 +36,10 @@ class StandIn:
 
     def groups(self) -> dict[str, str]:
         """Return its control groups by controller. Raises BenchError when it has ended."""
-        found = groups_of(self.leader.pid)
-        if found is None:
+        groups = groups_of(self.leader.pid)
+        if groups is None:
             raise BenchError("it has ended before it was measured", place=self.id)
-        return found
+        return groups
 
 
 def name(number: int) -> str:
@@ -52,8 +52,8 @@ def sleeping(count: int, first: int = 2) -> Iterator[list[StandIn]]:
     """Run containers that wait for ever, for the time of a with block; they end with this process, too."""
     reads, writes = os.pipe()
     try:
-        with running([["cat"]] * count, reads, first) as found:
-            yield found
+        with running([["cat"]] * count, reads, first) as containers:
+            yield containers
     finally:
         os.close(reads)
         os.close(writes)

@@ -51,13 +51,13 @@ def serving(stand_ins: Sequence[StandIn]) -> Iterator[int]:
     """Serve both at one port of loopback, which is yielded, for the time of a with block."""
     rows = [
         {
-            "id": one.id,
+            "id": stand_in.id,
             "state": "RUNNING",
             "executionType": "OPPORTUNISTIC",
             "totalMemoryNeededMB": MEMORY_MB,
             "totalVCoresNeeded": 1,
         }
-        for one in stand_ins
+        for stand_in in stand_ins
     ]
     listed = json.dumps({"containers": {"container": rows}}).encode()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("_Listing", (_Rest,), {"listed": listed}))

@@ -47,8 +47,8 @@ class Notes:
 
     def went_on_ns(self, at_ns: int) -> int | None:
         """Return when it went on after it stood still at `at_ns`; None when it did not stand still then."""
-        found = self._numbers[2 * burn.GAPS]
-        for number in range(max(0, found - burn.GAPS), found):
+        count = self._numbers[2 * burn.GAPS]
+        for number in range(max(0, count - burn.GAPS), count):
             at = 2 * (number % burn.GAPS)
             if self._numbers[at] <= at_ns < self._numbers[at + 1]:
                 return self._numbers[at + 1]
@@ -58,41 +58,41 @@ class Notes:
 def measure(times: int) -> Samples:
     """Return milliseconds by what the container had before, and the cores that it used just afterwards."""
     samples: Samples = {}
-    with _burner() as (one, notes), cgroup_resizer() as resizer:
-        resizer.attach(one.id, one.leader)
+    with _burner() as (stand_in, notes), cgroup_resizer() as resizer:
+        resizer.attach(stand_in.id, stand_in.leader)
         for cores in CORES:
-            found = [_once(resizer, one, notes, cores) for _ in range(times)]
-            samples[f"from_{cores:g}_ms"] = [latency_ms for latency_ms, _ in found]
-            samples[f"from_{cores:g}_cores_after"] = [cores_after for _, cores_after in found]
+            pairs = [_once(resizer, stand_in, notes, cores) for _ in range(times)]
+            samples[f"from_{cores:g}_ms"] = [latency_ms for latency_ms, _ in pairs]
+            samples[f"from_{cores:g}_cores_after"] = [cores_after for _, cores_after in pairs]
     return samples
 
 
-def _once(resizer: Resizer, one: StandIn, notes: Notes, cores: float) -> tuple[float, float]:
-    resizer.shrink(one.id, cores)
-    _await_stop(notes, one)
-    before_s, begun_ns = _cpu_s(resizer, one), time.monotonic_ns()
-    resizer.restore(one.id)
+def _once(resizer: Resizer, stand_in: StandIn, notes: Notes, cores: float) -> tuple[float, float]:
+    resizer.shrink(stand_in.id, cores)
+    _await_stop(notes, stand_in)
+    before_s, begun_ns = _cpu_s(resizer, stand_in), time.monotonic_ns()
+    resizer.restore(stand_in.id)
     time.sleep(_AFTER_S)
-    used_s, seconds = _cpu_s(resizer, one) - before_s, (time.monotonic_ns() - begun_ns) / 1e9
+    used_s, seconds = _cpu_s(resizer, stand_in) - before_s, (time.monotonic_ns() - begun_ns) / 1e9
     went_on_ns = notes.went_on_ns(begun_ns)
     if went_on_ns is None:
-        raise BenchError(f"it did not go on within {_AFTER_S:g} s", place=one.id)
+        raise BenchError(f"it did not go on within {_AFTER_S:g} s", place=stand_in.id)
     return (went_on_ns - begun_ns) / 1e6, used_s / seconds
 
 
-def _await_stop(notes: Notes, one: StandIn) -> None:
+def _await_stop(notes: Notes, stand_in: StandIn) -> None:
     """Wait until the quota has stopped the burner: it is in the middle of a period, with nothing left of it."""
     until_s = time.monotonic() + _WAIT_S
     while time.monotonic_ns() - notes.ran_ns < _STOPPED_NS:
         if time.monotonic() > until_s:
-            raise BenchError(f"its quota did not stop it within {_WAIT_S:g} s", place=one.id)
+            raise BenchError(f"its quota did not stop it within {_WAIT_S:g} s", place=stand_in.id)
         time.sleep(0.001)
 
 
-def _cpu_s(resizer: Resizer, one: StandIn) -> float:
-    used_s = resizer.usage(one.id).cpu_s
+def _cpu_s(resizer: Resizer, stand_in: StandIn) -> float:
+    used_s = resizer.usage(stand_in.id).cpu_s
     if used_s is None:
-        raise BenchError("it has ended before it was measured", place=one.id)
+        raise BenchError("it has ended before it was measured", place=stand_in.id)
     return used_s
 
 
@@ -102,12 +102,12 @@ def _burner() -> Iterator[tuple[StandIn, Notes]]:
         notes = Notes(Path(folder) / "notes")
         command = [sys.executable, "-S", "-E", "-I", str(burn.__file__), str(Path(folder) / "notes"), str(_CPU_S_MAX)]
         try:
-            with running([command]) as (one,):
+            with running([command]) as (stand_in,):
                 until_s = time.monotonic() + _WAIT_S
                 while not notes.ran_ns:
                     if time.monotonic() > until_s:
-                        raise BenchError(f"it did not begin within {_WAIT_S:g} s", place=one.id)
+                        raise BenchError(f"it did not begin within {_WAIT_S:g} s", place=stand_in.id)
                     time.sleep(0.01)
-                yield one, notes
+                yield stand_in, notes
         finally:
             notes.close()

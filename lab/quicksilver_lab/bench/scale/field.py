@@ -184,7 +184,7 @@ class FieldProcess(Child):
     """The field in its process; use it in a with block."""
 
     def __init__(self, plot: Plot) -> None:
-        super().__init__("emulated nodes", partial(_made, plot))
+        super().__init__("emulated nodes", partial(_new_field, plot))
 
     def grow(self, nodes: int) -> None:
         """Add so many nodes. Raises ChildError."""
@@ -206,6 +206,6 @@ class FieldProcess(Child):
         return reports, refused
 
 
-def _made(plot: Plot) -> _Field:
+def _new_field(plot: Plot) -> _Field:
     configure_logs(level="warning")
     return _Field(plot)

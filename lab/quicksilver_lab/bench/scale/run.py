@@ -157,7 +157,7 @@ def _result(
     }
     ratio = saturation["throughput_ratio"]["median"]
     return figures.headline(points, ratio) | {
-        "growth_exponents": {name: one["exponent"] for name, one in growing.items()},
+        "growth_exponents": {name: fit["exponent"] for name, fit in growing.items()},
         "points": points,
         "by_nodes": by_nodes,
         "by_masters": by_masters,
@@ -231,11 +231,11 @@ def _point(bench: Bench, masters: int) -> tuple[dict[str, Any], dict[str, Any]]:
     proxied: list[Measured] = []
     direct: list[Measured] = []
     for number in range(plan.rounds):
-        for kept, share in ((halves, 2 + number % 2), (direct, 0), (proxied, 1), (halves, 3 - number % 2)):
-            kept.append(bench.load.run(Phase(masters, plan.warm_up_s, plan.seconds, share, interval_s)))
+        for target, share in ((halves, 2 + number % 2), (direct, 0), (proxied, 1), (halves, 3 - number % 2)):
+            target.append(bench.load.run(Phase(masters, plan.warm_up_s, plan.seconds, share, interval_s)))
     shown = paced_figures(halves)
-    beats = [len(one.latency_us[1]) for one in proxied]
-    with_s, without_s = ([one.cpu_s["proxy"] for one in phases] for phases in (proxied, direct))
+    beats = [len(sample.latency_us[1]) for sample in proxied]
+    with_s, without_s = ([sample.cpu_s["proxy"] for sample in phases] for phases in (proxied, direct))
     per_1000 = figures.heartbeat_cpu_ms(with_s, without_s, beats)
     figure = {
         "rate_per_s": round(masters / interval_s),
@@ -243,15 +243,15 @@ def _point(bench: Bench, masters: int) -> tuple[dict[str, Any], dict[str, Any]]:
         "added_p99_ms": shown["added_p99_ms"]["median"],
         "cpu_ms_per_1000_heartbeats": round(per_1000, 1),
         "heartbeat_cores": round(per_1000 / 1e6 * masters / plan.interval_s, 4),
-        "rm_cores": round(median(one.cpu_s["rm"] / one.seconds for one in halves), 3),
-        "nodes_cores": round(median(one.cpu_s["nodes"] / one.seconds for one in halves), 3),
-        "machine_cores": round(median(one.cpu_s["machine"] / one.seconds for one in halves), 2),
+        "rm_cores": round(median(sample.cpu_s["rm"] / sample.seconds for sample in halves), 3),
+        "nodes_cores": round(median(sample.cpu_s["nodes"] / sample.seconds for sample in halves), 3),
+        "machine_cores": round(median(sample.cpu_s["machine"] / sample.seconds for sample in halves), 2),
         "latency": shown,
     }
     added = f"{figure['added_p50_ms']:.3f} ms added at p50, {figure['added_p99_ms']:.3f} at p99"
     bench.progress(f"{bench.nodes} nodes, {masters} masters: {added}, {per_1000:.0f} ms CPU for 1,000 heartbeats")
     phases = (("halves", halves), ("direct", direct), ("proxied", proxied))
-    return figure, {name: [asdict(one) for one in kept] for name, kept in phases}
+    return figure, {name: [asdict(sample) for sample in measured] for name, measured in phases}
 
 
 def _saturation(bench: Bench) -> tuple[dict[str, Any], list[Any]]:
@@ -262,9 +262,9 @@ def _saturation(bench: Bench) -> tuple[dict[str, Any], list[Any]]:
         order = (0, 1) if number % 2 == 0 else (1, 0)
         done = {side: bench.load.run(Phase(masters, plan.warm_up_s, plan.seconds, share=side)) for side in order}
         rounds.append((done[0], done[1]))
-    found = closed_figures(rounds)
-    bench.progress(f"saturated by {masters} masters: {found['throughput_ratio']['median']} of the direct throughput")
-    return {"masters": masters, "nodes": bench.nodes} | found, [[asdict(one) for one in pair] for pair in rounds]
+    closed = closed_figures(rounds)
+    bench.progress(f"saturated by {masters} masters: {closed['throughput_ratio']['median']} of the direct throughput")
+    return {"masters": masters, "nodes": bench.nodes} | closed, [[asdict(sample) for sample in pair] for pair in rounds]
 
 
 @contextmanager
@@ -349,8 +349,8 @@ def scale(
     The last line is one JSON object (docs/benchmarks.md).
     """
     base = QUICK if quick else Plan()
-    given = {"nodes": nodes, "masters": masters, "rounds": rounds}
-    plan = Plan(**(asdict(base) | {name: value for name, value in given.items() if value is not None}))
+    options = {"nodes": nodes, "masters": masters, "rounds": rounds}
+    plan = Plan(**(asdict(base) | {name: value for name, value in options.items() if value is not None}))
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind

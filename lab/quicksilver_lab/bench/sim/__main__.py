@@ -60,26 +60,26 @@ def sim(nodes: int, tasks: int, busy: float, names: tuple[str, ...], seed: int) 
     """Tasks per second of each system; the last line is one JSON object."""
     jobs = trace(tasks, nodes * busy, seed)
     cluster = ClusterModel(nodes)
-    found = {}
+    figures = {}
     for name in names or sorted(SYSTEMS.keys() - LEFT_OUT):
-        found[name] = once(name, jobs, cluster, seed)
-        click.echo(f"{name}: {found[name]}", err=True)
-    about = {"nodes": nodes, "load": busy, "seed": seed, "settings": {n: dict(SETTINGS.get(n, {})) for n in found}}
-    result = {"benchmark": "sim", "systems": found, **about, "machine": machine(), "commit": commit()}
+        figures[name] = once(name, jobs, cluster, seed)
+        click.echo(f"{name}: {figures[name]}", err=True)
+    about = {"nodes": nodes, "load": busy, "seed": seed, "settings": {n: dict(SETTINGS.get(n, {})) for n in figures}}
+    result = {"benchmark": "sim", "systems": figures, **about, "machine": machine(), "commit": commit()}
     click.echo(f"kept in {write('sim', result, {})}", err=True)
     click.echo(json.dumps(result))
 
 
 def trace(tasks: int, load_slots: float, seed: int) -> list[Job]:
     """Return Yahoo-like jobs, as few as have so many tasks, that keep so many slots busy."""
-    found: list[Job] = []
+    jobs: list[Job] = []
     many = 0
     for job in islice(generate("yahoo", None, seed, load_slots=load_slots), tasks):
-        found.append(job)
+        jobs.append(job)
         many += len(job.durations_s)
         if many >= tasks:
             break
-    return found
+    return jobs
 
 
 if __name__ == "__main__":

@@ -57,9 +57,9 @@ def figures(result: SimResult, jobs: Sequence[Job]) -> dict[str, float]:
     """Return what one run showed. Shares are of the tasks, but for those that name another whole."""
     counts, tasks = result.counts, result.counts["tasks"]
     until_s = jobs[-1].arrives_s
-    completion_s = [one.completion_s for one in result.jobs]
+    completion_s = [job.completion_s for job in result.jobs]
     best_s = {job.number: oracle_s(job, TOKENS) for job in jobs}
-    found = {
+    values = {
         "completion_mean_s": fmean(completion_s),
         "completion_p50_s": percentile(completion_s, 50),
         "completion_p99_s": percentile(completion_s, 99),
@@ -72,10 +72,10 @@ def figures(result: SimResult, jobs: Sequence[Job]) -> dict[str, float]:
     }
     for name, part, whole in (("duplicates", "duplicates_won", "duplicates"), ("reruns", "reruns_won", "reruns")):
         if counts.get(whole):
-            found[f"{name}_won"] = counts.get(part, 0) / counts[whole]
+            values[f"{name}_won"] = counts.get(part, 0) / counts[whole]
     if counts.get("stragglers"):
-        found["stragglers_caught"] = counts.get("reruns", 0) / counts["stragglers"]
-    return found
+        values["stragglers_caught"] = counts.get("reruns", 0) / counts["stragglers"]
+    return values
 
 
 def measure(loads: Sequence[float], tasks: int, seeds: Sequence[int]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -95,14 +95,14 @@ def measure(loads: Sequence[float], tasks: int, seeds: Sequence[int]) -> tuple[l
 
 
 def _one_seed(load: float, tasks: int, seed: int) -> dict[str, dict[str, float]]:
-    jobs, found = trace(tasks, NODES * SLOTS * load, seed), {}
+    jobs, by_run = trace(tasks, NODES * SLOTS * load, seed), {}
     for name, changed in RUNS.items():
         begun_s = process_time()
         settings = SYSTEM.Settings.model_validate({**_BASE, **changed})
         result = SYSTEM.run(iter(jobs), ClusterModel(NODES, SLOTS), settings, seed)
-        found[name] = figures(result, jobs) | {"tasks_per_cpu_s": _tasks_of(jobs) / (process_time() - begun_s)}
-        click.echo(f"load {load}, seed {seed}, {name}: {found[name]['completion_mean_s']:.4g} s", err=True)
-    return found
+        by_run[name] = figures(result, jobs) | {"tasks_per_cpu_s": _tasks_of(jobs) / (process_time() - begun_s)}
+        click.echo(f"load {load}, seed {seed}, {name}: {by_run[name]['completion_mean_s']:.4g} s", err=True)
+    return by_run
 
 
 def _tasks_of(jobs: Sequence[Job]) -> int:
@@ -110,13 +110,13 @@ def _tasks_of(jobs: Sequence[Job]) -> int:
     return sum(len(job.durations_s) for job in jobs)
 
 
-def _ratios(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+def _ratios(values: Mapping[str, float], base: Mapping[str, float]) -> dict[str, float]:
     names = ("completion_mean_s", "completion_p50_s", "completion_p99_s", "busy")
-    return {name.removesuffix("_s"): ours[name] / theirs[name] for name in names if theirs[name]}
+    return {name.removesuffix("_s"): values[name] / base[name] for name in names if base[name]}
 
 
 def _spreads(of: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    return {name: spread([one[name] for one in of]) for name in of[0] if all(name in one for one in of)}
+    return {name: spread([row[name] for row in of]) for name in of[0] if all(name in row for row in of)}
 
 
 @click.command()

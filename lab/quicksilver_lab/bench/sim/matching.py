@@ -27,10 +27,10 @@ def workload(rng: Random, tasks: int, faster: float) -> list[Preference]:
     return offers
 
 
-def finish(tasks: Sequence[Preference], chosen: Sequence[str | None]) -> float:
+def finish(tasks: Sequence[Preference], servers: Sequence[str | None]) -> float:
     """Return when the last task is over."""
     times: list[Mapping[str, float]] = [{server: seconds for seconds, server in task} for task in tasks]
-    return max(times[n][server] for n, server in enumerate(chosen) if server is not None)
+    return max(times[n][server] for n, server in enumerate(servers) if server is not None)
 
 
 def soonest(tasks: Sequence[Preference]) -> float:
@@ -49,8 +49,8 @@ def _all_have_one(allowed: Sequence[Sequence[str]]) -> bool:
     graph = Graph((task, server) for task, servers in enumerate(allowed) for server in servers)
     tasks = range(len(allowed))
     graph.add_nodes_from(tasks)
-    found = hopcroft_karp_matching(graph, tasks)
-    return all(task in found for task in tasks)
+    matches = hopcroft_karp_matching(graph, tasks)
+    return all(task in matches for task in tasks)
 
 
 def compare(tasks: int, faster: float, draws: int) -> dict[str, float]:

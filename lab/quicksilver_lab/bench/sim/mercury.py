@@ -55,7 +55,7 @@ class Run:
     name: str
     means_s: tuple[float, ...]
     """Each job's is drawn from these, in blocks that have each once."""
-    chosen: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
     cluster: ClusterModel = SMALL
     max_jobs: int = round(150 * HALF)
     window_s: tuple[float, float] | None = None
@@ -68,7 +68,7 @@ class Run:
     @property
     def launch_s(self) -> float:
         """What a container costs beside its task."""
-        return float(self.chosen.get("launch_s", 0.0)) + BARE_S
+        return float(self.settings.get("launch_s", 0.0)) + BARE_S
 
     @property
     def cycle_s(self) -> float:
@@ -89,31 +89,31 @@ def _sigma(sigma: float, **settings: float) -> dict[str, Any]:
     return {"policy": "mean_sigma", "settings": {"c": sigma, **settings}}
 
 
-def _both(name: str, *means_s: float, **chosen: Any) -> list[Run]:
+def _both(name: str, *means_s: float, **settings: Any) -> list[Run]:
     return [
-        Run(f"{name}: only-G", means_s, {"policies": ONLY_G, **chosen}),
-        Run(f"{name}: only-Q", means_s, {"policies": only_q(), **chosen}),
+        Run(f"{name}: only-G", means_s, {"policies": ONLY_G, **settings}),
+        Run(f"{name}: only-Q", means_s, {"policies": only_q(), **settings}),
     ]
 
 
-def _durations(name: str = "", **chosen: Any) -> list[Run]:
+def _durations(name: str = "", **settings: Any) -> list[Run]:
     """Return §7.3, and the tasks of §7.2."""
-    return [run for mean_s in (1.2, 2.0, 10.0, 20.0) for run in _both(f"{mean_s:g} s{name}", mean_s, **chosen)]
+    return [run for mean_s in (1.2, 2.0, 10.0, 20.0) for run in _both(f"{mean_s:g} s{name}", mean_s, **settings)]
 
 
 def _causes() -> list[Run]:
     """Return only-G with what other Hadoops and Tez have, each by itself and with `launched`."""
-    found = []
-    for name, chosen in (("", {}), (", launched", {"launch_s": LAUNCH_S})):
-        found += [
-            Run(f"1.2 s{name}: only-G, {how}", (1.2,), {"policies": ONLY_G, **chosen, **more})
+    result = []
+    for name, settings in (("", {}), (", launched", {"launch_s": LAUNCH_S})):
+        result += [
+            Run(f"1.2 s{name}: only-G, {how}", (1.2,), {"policies": ONLY_G, **settings, **more})
             for how, more in (
                 ("heartbeats at ends", {"end_beats": True}),
                 ("one a heartbeat", {"off_switch": 1}),
                 ("reuse", {"reuse_s": 0.1}),
             )
         ]
-    return found
+    return result
 
 
 def _limits() -> list[Run]:
@@ -125,14 +125,14 @@ def _limits() -> list[Run]:
     ]
 
 
-def _ks(name: str, **chosen: Any) -> list[Run]:
+def _ks(name: str, **settings: Any) -> list[Run]:
     """Return §7.2.2: k."""
     return [
-        Run(f"k={k}, {name}", (1.2,), {"policies": only_q(place=_k(k)), **_MASTERS, **chosen}) for k in (20, 50, 100)
+        Run(f"k={k}, {name}", (1.2,), {"policies": only_q(place=_k(k)), **_MASTERS, **settings}) for k in (20, 50, 100)
     ]
 
 
-def _stragglers(name: str, times: float, **chosen: Any) -> list[Run]:
+def _stragglers(name: str, times: float, **settings: Any) -> list[Run]:
     """Return §7.2.3: some nodes tell waits that are so many times too short; without and with what corrects it."""
     plain = {"order": {"policy": "fifo"}}
     shaped = {
@@ -145,7 +145,7 @@ def _stragglers(name: str, times: float, **chosen: Any) -> list[Run]:
         ),
     }
     return [
-        Run(f"{name}: {how}", (1.2,), {"policies": policies, **_MASTERS, **_WRONG, "wrong_times": times, **chosen})
+        Run(f"{name}: {how}", (1.2,), {"policies": policies, **_MASTERS, **_WRONG, "wrong_times": times, **settings})
         for how, policies in shaped.items()
     ]
 
@@ -181,10 +181,10 @@ def _scale() -> list[Run]:
 
 def _emulated() -> list[Run]:
     """Return what bench-mercury runs on a real ResourceManager: its nodes, jobs and heartbeats."""
-    chosen = {"node_beat_s": 1.0, "end_beats": True, "off_switch": 100, "report_s": 1.0}
+    settings = {"node_beat_s": 1.0, "end_beats": True, "off_switch": 100, "report_s": 1.0}
     cluster = ClusterModel(nodes=64, slots=4)
     return [
-        Run(f"emulated: {name}", (2.0,), {"policies": policies, **chosen}, cluster, 27, tasks=35, sigma=0.0)
+        Run(f"emulated: {name}", (2.0,), {"policies": policies, **settings}, cluster, 27, tasks=35, sigma=0.0)
         for name, policies in (("only-G", ONLY_G), ("only-Q", only_q()))
     ]
 
@@ -232,7 +232,7 @@ def window(run: Run) -> tuple[float, float]:
     if run.window_s is not None:
         return run.window_s
     latency_s = run.max_jobs * run.tasks / run.cluster.total_slots * run.cycle_s
-    latency_s += float(run.chosen.get("master_start_s", 0.0)) + 3.0
+    latency_s += float(run.settings.get("master_start_s", 0.0)) + 3.0
     begin_s = ceil(2 * latency_s)
     return float(begin_s), float(begin_s + max(30, ceil(2 * latency_s)))
 
@@ -241,37 +241,43 @@ def once(run: Run, seed: int) -> dict[str, float]:
     """Return what one run showed."""
     begin_s, until_s = window(run)
     settings = Production(
-        **{"max_jobs": run.max_jobs, "off_switch": run.cluster.slots, "report_s": 3.0, "start_s": BARE_S, **run.chosen}
+        **{
+            "max_jobs": run.max_jobs,
+            "off_switch": run.cluster.slots,
+            "report_s": 3.0,
+            "start_s": BARE_S,
+            **run.settings,
+        }
     )
-    made = world(jobs(run, seed), run.cluster, settings, seed, until_s)
-    made.go()
-    found = figures(made, begin_s, until_s)
-    click.echo(f"{run.name}, seed {seed}: {json.dumps(found)}", err=True)
-    return found
+    simulated = world(jobs(run, seed), run.cluster, settings, seed, until_s)
+    simulated.go()
+    result = figures(simulated, begin_s, until_s)
+    click.echo(f"{run.name}, seed {seed}: {json.dumps(result)}", err=True)
+    return result
 
 
-def figures(made: World, begin_s: float, until_s: float) -> dict[str, float]:
+def figures(simulated: World, begin_s: float, until_s: float) -> dict[str, float]:
     """Return what ended within the window, in each second, job latencies in seconds, and what was lost."""
-    masters = list(made.masters.values())
+    masters = list(simulated.masters.values())
     ended = [task.ended_s for master in masters for task in master.tasks if task.ended_s is not None]
     done = [(max(t.ended_s or 0.0 for t in m.tasks), m.tasks[0].wanted_s) for m in masters if m.done]
     latencies_s = [end_s - from_s for end_s, from_s in done if begin_s < end_s <= until_s]
-    lost_s = sum(sum(site.lost_s) for site in made.sites.values())
+    lost_s = sum(sum(site.lost_s) for site in simulated.sites.values())
     return {
         "tasks_per_s": round(sum(begin_s < at_s <= until_s for at_s in ended) / (until_s - begin_s), 3),
         "jobs_per_s": round(len(latencies_s) / (until_s - begin_s), 4),
         "latency_mean_s": round(fmean(latencies_s), 3) if latencies_s else 0.0,
-        "shed_ratio": round(sum(made.run.sheds.values()) / len(ended), 4),
-        "kills_ratio": round(sum(len(site.lost_s) for site in made.sites.values()) / len(ended), 4),
+        "shed_ratio": round(sum(simulated.run.sheds.values()) / len(ended), 4),
+        "kills_ratio": round(sum(len(site.lost_s) for site in simulated.sites.values()) / len(ended), 4),
         "lost_s": round(lost_s, 1),
-        "faults": float(len(made.run.faults)),
+        "faults": float(len(simulated.run.faults)),
         "window_s": until_s - begin_s,
     }
 
 
-def measure(wanted: Iterable[Run], seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(selected: Iterable[Run], seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return gains over what each is compared with, in tasks and jobs per second and mean latency; and raw figures."""
-    listed = list(wanted)
+    listed = list(selected)
     raw = {str(seed): {run.name: once(run, seed) for run in listed} for seed in seeds}
     known = {run.name for run in listed}
     compared = [run.name for run in listed if against(run.name) in known - {run.name}]
@@ -292,10 +298,10 @@ def measure(wanted: Iterable[Run], seeds: Iterable[int]) -> tuple[dict[str, Any]
 def main(seeds: int, from_seed: int, parts: tuple[str, ...]) -> None:
     """Mercury's gains in throughput; the last line is one JSON object."""
     known = runs()
-    chosen = [run for part in parts or known for run in known[part]]
-    names = {run.name for run in chosen}
-    chosen += [run for part in known.values() for run in part if run.name in {against(n) for n in names} - names]
-    result, raw = measure(chosen, range(from_seed, from_seed + seeds))
+    selected = [run for part in parts or known for run in known[part]]
+    names = {run.name for run in selected}
+    selected += [run for part in known.values() for run in part if run.name in {against(n) for n in names} - names]
+    result, raw = measure(selected, range(from_seed, from_seed + seeds))
     result |= {
         "machine": machine(),
         "commit": commit(),

@@ -13,8 +13,10 @@ from quicksilver.simulator.traces.formats.hawk import read_hawk
 
 def main(trace: str, system: str, nodes: str, seed: str, out: str) -> None:
     """Run one system on a trace as the peer reads it; write jobs' completion times by class."""
-    found = load(system)
-    result = found.run(read_hawk(Path(trace), as_eagle=True), ClusterModel(int(nodes)), found.Settings(), int(seed))
+    simulator = load(system)
+    result = simulator.run(
+        read_hawk(Path(trace), as_eagle=True), ClusterModel(int(nodes)), simulator.Settings(), int(seed)
+    )
     done: dict[str, list[float]] = {"short": [], "long": []}
     for job in result.jobs:
         done[job.klass].append(job.completion_s)

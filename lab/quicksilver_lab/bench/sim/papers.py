@@ -34,11 +34,11 @@ class Workload:
     @property
     def cutoff_s(self) -> float:
         """A job is long when its tasks are estimated to take longer, s."""
-        found = generator(self.name).cutoff_s
-        assert found is not None
-        return found
+        cutoff_s = generator(self.name).cutoff_s
+        assert cutoff_s is not None
+        return cutoff_s
 
-    def given(self, system: str, extra: Settings) -> dict[str, Any]:
+    def settings_of(self, system: str, extra: Settings) -> dict[str, Any]:
         """Return a system's settings for these jobs: those that it has, and `extra`."""
         own = {
             "cutoff_s": self.cutoff_s,
@@ -204,10 +204,10 @@ def _hawk_parts() -> Part:
     return Part("Hawk §2.4.4, Figure 2.7", GOOGLE, variants, _against("hawk", variants), (15_000,))
 
 
-def _beside(about: str, base: str, other: str, than: Variant, sizes: tuple[float, ...], **extra: Any) -> Part:
+def _beside(about: str, base: str, name: str, than: Variant, sizes: tuple[float, ...], **extra: Any) -> Part:
     system = base.split()[0]
-    variants = {base: Variant(system, extra), other: than}
-    return Part(about, GOOGLE, variants, ((base, other),), sizes)
+    variants = {base: Variant(system, extra), name: than}
+    return Part(about, GOOGLE, variants, ((base, name),), sizes)
 
 
 def _heartbeats() -> Part:

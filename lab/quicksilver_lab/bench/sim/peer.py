@@ -112,7 +112,7 @@ def theirs(source: str, python: str | None, system: str, trace: Path, nodes: int
     return Run(cpu_s, rss_mb, finished((folder / "finished_file").read_text()))
 
 
-def ours(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> Run:
+def simulated(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> Run:
     """Run the simulator once."""
     out = folder / "ours.json"
     command = [
@@ -135,21 +135,21 @@ def compared(tasks: int, peers: list[Run], own: list[Run]) -> dict[str, Any]:
     Percentiles are means over the seeds. `error`: the standard error of their ratio; `outside`: those whose ratio is
     not within the bound.
     """
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     raw: dict[str, dict[str, list[float]]] = {}
     for name, runs in (("peer", peers), ("ours", own)):
         done_s = raw[name] = {key: [of(run) for run in runs] for key, of in _PERCENTILES.items()}
-        found[name] = {
+        result[name] = {
             "tasks_per_s": round(tasks / median(run.cpu_s for run in runs)),
             "rss_mb": round(max(run.rss_mb for run in runs), 1),
             **{key: round(fmean(values), 2) for key, values in done_s.items()},
         }
-    ratio = found["ratio"] = {key: round(found["ours"][key] / found["peer"][key], 3) for key in found["peer"]}
-    found["error"] = {key: _error(raw["peer"][key], raw["ours"][key]) for key in _PERCENTILES}
-    found["outside"] = [key for key in _PERCENTILES if abs(ratio[key] - 1) > (P99_BOUND if "p99" in key else BOUND)]
-    found["cpu_s"] = {"peer": [round(run.cpu_s, 2) for run in peers], "ours": [round(run.cpu_s, 2) for run in own]}
-    found["by_seed"] = raw
-    return found
+    ratio = result["ratio"] = {key: round(result["ours"][key] / result["peer"][key], 3) for key in result["peer"]}
+    result["error"] = {key: _error(raw["peer"][key], raw["ours"][key]) for key in _PERCENTILES}
+    result["outside"] = [key for key in _PERCENTILES if abs(ratio[key] - 1) > (P99_BOUND if "p99" in key else BOUND)]
+    result["cpu_s"] = {"peer": [round(run.cpu_s, 2) for run in peers], "ours": [round(run.cpu_s, 2) for run in own]}
+    result["by_seed"] = raw
+    return result
 
 
 def _of(klass: str, q: float) -> Callable[[Run], float]:
@@ -166,9 +166,9 @@ def _error(peers: list[float], own: list[float]) -> float:
     return round(math.sqrt(sum((stdev(values) / fmean(values)) ** 2 / len(values) for values in (peers, own))), 4)
 
 
-def _trace(given: Path | None, jobs: int, folder: Path) -> tuple[Path, int, float]:
+def _trace(trace: Path | None, jobs: int, folder: Path) -> tuple[Path, int, float]:
     """Return the trace, its tasks, and its task-seconds a second; without one, Yahoo-like jobs are drawn."""
-    path = given
+    path = trace
     if path is None:
         path = folder / "yahoo.tr"
         with path.open("w") as file:
@@ -185,7 +185,7 @@ def _both(peer: Path, python: str | None, system: str, trace: Path, nodes: int, 
         runs = [theirs(peer.read_text(), python, system, trace, nodes, seed, folder)]
     except NoPeerError as error:
         raise click.ClickException(f"{peer}: {error}") from error
-    runs.append(ours(system, trace, nodes, seed, folder))
+    runs.append(simulated(system, trace, nodes, seed, folder))
     click.echo(f"{system} seed {seed}: {runs[0].cpu_s:.1f} s, {runs[1].cpu_s:.1f} s", err=True)
     return runs
 
@@ -231,14 +231,14 @@ def main(
         about["first_seed"] = first_seed
         about |= {"peer_python": peer_python or "translated", "machine": machine(), "commit": commit()}
         runs: dict[str, list[list[Run]]] = {system: [] for system in names}
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         for seed, system in product(range(first_seed, first_seed + seeds), names):
             of = runs[system]
             of.append(_both(peer, peer_python, system, path, count, seed, folder))
-            found[system] = compared(tasks, [one[0] for one in of], [one[1] for one in of])
+            result[system] = compared(tasks, [pair[0] for pair in of], [pair[1] for pair in of])
             if out:
-                out.write_text(json.dumps({**about, "systems": found}, indent=1))
-    click.echo(json.dumps({**about, "systems": found}, indent=1))
+                out.write_text(json.dumps({**about, "systems": result}, indent=1))
+    click.echo(json.dumps({**about, "systems": result}, indent=1))
 
 
 if __name__ == "__main__":

@@ -79,8 +79,8 @@ class Kept:
     @property
     def section(self) -> Mapping[str, Any]:
         """Its `policies:` section."""
-        found: Mapping[str, Any] = YAML(typ="safe").load(self.folder / "proxy.yaml")["policies"]
-        return found
+        section: Mapping[str, Any] = YAML(typ="safe").load(self.folder / "proxy.yaml")["policies"]
+        return section
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +176,18 @@ def _gridmix(env: Environment, seed: int) -> list[str]:
     plan = Shuffling()
     trace = env.cluster.spec.workdir / f"rumen-{seed}.json"
     trace.write_text(rumen(plan, seed))
-    found = gridmix_run.run_gridmix(env, gridmix_run.Plan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
-    well = found.summary.all_successful and len(found.outcomes) == plan.jobs
-    return [] if well else [f"not all of {plan.jobs} jobs ended well: {found.outcomes}"]
+    outcome = gridmix_run.run_gridmix(env, gridmix_run.Plan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
+    well = outcome.summary.all_successful and len(outcome.outcomes) == plan.jobs
+    return [] if well else [f"not all of {plan.jobs} jobs ended well: {outcome.outcomes}"]
 
 
-def kept(workdir: Path) -> list[Kept]:
+def recordings(workdir: Path) -> list[Kept]:
     """Return the runs that `record` left in a folder."""
-    found = []
+    result = []
     for folder in sorted(workdir.glob("*/policies/quicksilver-*-*-*")):
         policy, seed, number = folder.name.removeprefix("quicksilver-").rsplit("-", 2)
-        found.append(Kept(folder.parent.parent.name, policy, int(seed), int(number), folder))
-    return found
+        result.append(Kept(folder.parent.parent.name, policy, int(seed), int(number), folder))
+    return result
 
 
 def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
@@ -196,29 +196,29 @@ def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
     cluster = ClusterModel(plan.nodes, plan.vcores)
     sections = {(run.kind, run.policy): run.section for run in runs}
     for run in runs:
-        jobs, own = [one.job for one in read_recorded(run.store)], dict(_SETTINGS[run.kind])
+        jobs, own = [entry.job for entry in read_recorded(run.store)], dict(_SETTINGS[run.kind])
 
         def once(system: str, settings: Mapping[str, Any], seed: int = 1) -> dict[str, float]:
-            found = systems.load(system)
-            made = found.run(iter(jobs), cluster, found.Settings.model_validate(settings), seed)  # noqa: B023
-            metrics = figures(made, cluster, ()).metrics
+            simulator = systems.load(system)
+            result = simulator.run(iter(jobs), cluster, simulator.Settings.model_validate(settings), seed)  # noqa: B023
+            metrics = figures(result, cluster, ()).metrics
             return {short: metrics[name] for name, short in FIGURES.items()}
 
         simulated, chance = {}, {}
         for (kind, policy), section in sections.items():
             if kind == run.kind:
-                made = [once("quicksilver", own | {"policies": section}, seed) for seed in range(1, seeds + 1)]
-                simulated[policy] = means = _mean(made)
-                chance[policy] = {n: pstdev([one[n] for one in made]) / mean for n, mean in means.items()}
+                samples = [once("quicksilver", own | {"policies": section}, seed) for seed in range(1, seeds + 1)]
+                simulated[policy] = means = _mean(samples)
+                chance[policy] = {n: pstdev([sample[n] for sample in samples]) / mean for n, mean in means.items()}
         recorded = once("recorded", {"store": str(run.store)})
         yield Replayed(run.kind, run.policy, run.seed, run.round, recorded, simulated, chance)
 
 
-def _mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: fmean(one[name] for one in found) for name in found[0]}
+def _mean(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: fmean(row[name] for row in rows) for name in rows[0]}
 
 
-def compared(found: Sequence[Replayed]) -> dict[str, Any]:
+def compared(replays: Sequence[Replayed]) -> dict[str, Any]:
     """Return what replays of runs of one kind are worth.
 
     `error`: by `POLICIES of the record as SETTINGS`, simulated by recorded less 1, in the mean over the runs and of
@@ -228,20 +228,20 @@ def compared(found: Sequence[Replayed]) -> dict[str, Any]:
     """
     means: dict[tuple[str, int], dict[str, float]] = {}
     spread: dict[str, dict[str, float]] = {}
-    for policy, seed in sorted({(one.policy, one.seed) for one in found}):
-        runs = [one.recorded for one in found if (one.policy, one.seed) == (policy, seed)]
+    for policy, seed in sorted({(replayed.policy, replayed.seed) for replayed in replays}):
+        runs = [replayed.recorded for replayed in replays if (replayed.policy, replayed.seed) == (policy, seed)]
         means[policy, seed] = _mean(runs)
         apart = {n: (max(r[n] for r in runs) - min(r[n] for r in runs)) / mean for n, mean in _mean(runs).items()}
         spread[policy] = {n: round(max(value, spread.get(policy, {}).get(n, 0.0)), 3) for n, value in apart.items()}
     errors: dict[str, list[dict[str, float]]] = {}
     chances: dict[str, list[Mapping[str, float]]] = {}
-    for one in found:
-        for settings, simulated in one.simulated.items():
-            real_one = one.recorded if settings == one.policy else means.get((settings, one.seed))
+    for replayed in replays:
+        for settings, simulated in replayed.simulated.items():
+            real_one = replayed.recorded if settings == replayed.policy else means.get((settings, replayed.seed))
             if real_one is not None:
                 error = {name: simulated[name] / real_one[name] - 1 for name in simulated}
-                errors.setdefault(f"{one.policy} as {settings}", []).append(error)
-                chances.setdefault(f"{one.policy} as {settings}", []).append(one.chance[settings])
+                errors.setdefault(f"{replayed.policy} as {settings}", []).append(error)
+                chances.setdefault(f"{replayed.policy} as {settings}", []).append(replayed.chance[settings])
     return {
         "error": {
             name: {
@@ -255,16 +255,16 @@ def compared(found: Sequence[Replayed]) -> dict[str, Any]:
     }
 
 
-def _rounded(found: Mapping[str, float]) -> dict[str, float]:
-    return {name: round(value, 2) for name, value in found.items()}
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 2) for name, value in values.items()}
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
-    wanted = tuple(kind.strip() for kind in value.split(","))
-    unknown = set(wanted) - set(KINDS)
+    kinds = tuple(kind.strip() for kind in value.split(","))
+    unknown = set(kinds) - set(KINDS)
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(KINDS)}")
-    return wanted
+    return kinds
 
 
 @click.command()
@@ -291,7 +291,7 @@ def main(
     """Real runs, and what the simulator makes of their records; the last line is one JSON object."""
     progress, broken, workdir = Progresses(), "", workdir.absolute()
     about = {"machine": results.machine(), "commit": results.commit()}
-    runs = [run for run in kept(workdir) if run.kind in kinds] if again else []
+    runs = [run for run in recordings(workdir) if run.kind in kinds] if again else []
     with interruptible():
         try:
             for kind in () if again else kinds:
@@ -301,11 +301,15 @@ def main(
             progress(f"error: {broken}")
     if not runs:
         raise click.ClickException(broken or f"{workdir} has no runs; leave --kept out to make some")
-    found = list(replay(runs, seeds))
-    by_kind = {kind: compared([one for one in found if one.kind == kind]) for kind in {run.kind for run in runs}}
+    replays = list(replay(runs, seeds))
+    by_kind = {
+        kind: compared([replayed for replayed in replays if replayed.kind == kind])
+        for kind in {run.kind for run in runs}
+    }
     plans = {"sleeping": asdict(real.Plan()), "mapreduce": asdict(Shuffling())}
     result = {"benchmark": "replay", **by_kind, "broken": broken, "seeds": seeds, "settings": plans, **about}
-    progress(f"written to {results.write('replay', result, {'runs': [asdict(one) for one in found]}, folder)}")
+    raw = {"runs": [asdict(replayed) for replayed in replays]}
+    progress(f"written to {results.write('replay', result, raw, folder)}")
     click.echo(json.dumps(result))
     if broken:
         sys.exit(1)

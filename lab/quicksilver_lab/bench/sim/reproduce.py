@@ -36,7 +36,7 @@ _LEAST_NODES: Final = 3
 class Ran(NamedTuple):
     """What is kept of a run."""
 
-    found: dict[str, float]
+    figures: dict[str, float]
     counts: dict[str, int]
     completion_s: dict[int, float]
     """By job."""
@@ -78,43 +78,43 @@ def offered(workload: Workload, size: float, jobs: Sequence[Job], seed: int) -> 
     return Offered(workload, jobs, ClusterModel(nodes, slots), seed)
 
 
-def once(variant: Variant, given: Offered) -> Ran:
+def once(variant: Variant, offer: Offered) -> Ran:
     """Run one system. Raises SimulatorError when tasks were lost or doubled."""
     system, begun_s = load(variant.system), process_time()
-    chosen = given.workload.given(variant.system, variant.extra)
-    result = system.run(iter(given.jobs), given.cluster, system.Settings.model_validate(chosen), given.seed)
-    if len(result.jobs) != len(given.jobs) or result.counts["lost"] or result.counts["doubled"]:
+    settings = offer.workload.settings_of(variant.system, variant.extra)
+    result = system.run(iter(offer.jobs), offer.cluster, system.Settings.model_validate(settings), offer.seed)
+    if len(result.jobs) != len(offer.jobs) or result.counts["lost"] or result.counts["doubled"]:
         raise SimulatorError(f"{variant.system}: jobs or tasks were lost or doubled: {result.counts}")
-    cutoff_s = variant.extra.get("cutoff_s", given.workload.cutoff_s)
-    metrics = figures(result, given.cluster, {job.number for job in given.jobs if job.estimate_s > cutoff_s}).metrics
-    found = {name: metrics[name] for name in _KEPT if name in metrics}
-    found |= {"busy": _busy(result, given.jobs[-1].arrives_s), "utilisation_p50": metrics["utilisation_p50"]}
-    found |= {"utilisation_max": metrics["utilisation_max"], "cpu_s": round(process_time() - begun_s, 2)}
-    return Ran(found, result.counts, {job.number: job.completion_s for job in result.jobs})
+    cutoff_s = variant.extra.get("cutoff_s", offer.workload.cutoff_s)
+    metrics = figures(result, offer.cluster, {job.number for job in offer.jobs if job.estimate_s > cutoff_s}).metrics
+    values = {name: metrics[name] for name in _KEPT if name in metrics}
+    values |= {"busy": _busy(result, offer.jobs[-1].arrives_s), "utilisation_p50": metrics["utilisation_p50"]}
+    values |= {"utilisation_max": metrics["utilisation_max"], "cpu_s": round(process_time() - begun_s, 2)}
+    return Ran(values, result.counts, {job.number: job.completion_s for job in result.jobs})
 
 
 def _busy(result: SimResult, until_s: float) -> float:
     return fmean(share for at_s, share in result.busy if at_s <= until_s)
 
 
-def beside(ours: Ran, theirs: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
-    """Return ours by theirs: figures, and the shares of jobs that are better, better by half, and no worse.
+def beside(own: Ran, base: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
+    """Return own by base: figures, and the shares of jobs that are better, better by half, and no worse.
 
     A class without jobs has none.
     """
-    found = {name: ours.found[name] / theirs.found[name] for name in (*_KEPT, "busy") if theirs.found.get(name)}
-    for klass, wanted in ((SHORT, False), (LONG, True)):
+    result = {name: own.figures[name] / base.figures[name] for name in (*_KEPT, "busy") if base.figures.get(name)}
+    for klass, is_long in ((SHORT, False), (LONG, True)):
         both = [
-            (took_s, theirs.completion_s[number])
-            for number, took_s in ours.completion_s.items()
-            if (number in long_jobs) is wanted
+            (took_s, base.completion_s[number])
+            for number, took_s in own.completion_s.items()
+            if (number in long_jobs) is is_long
         ]
         if not both:
             continue
         for name, share in (("better", 1.0), ("better_by_half", 0.5)):
-            found[f"{name}_{klass}"] = fmean(one_s < share * other_s - _EQUAL_S for one_s, other_s in both)
-        found[f"no_worse_{klass}"] = fmean(one_s <= other_s + _EQUAL_S for one_s, other_s in both)
-    return found
+            result[f"{name}_{klass}"] = fmean(one_s < share * other_s - _EQUAL_S for one_s, other_s in both)
+        result[f"no_worse_{klass}"] = fmean(one_s <= other_s + _EQUAL_S for one_s, other_s in both)
+    return result
 
 
 def measure(part: Part, sizes: Iterable[float], seeds: int, first: int | None) -> tuple[list[dict[str, Any]], Any]:
@@ -122,43 +122,43 @@ def measure(part: Part, sizes: Iterable[float], seeds: int, first: int | None) -
     rows: dict[float, list[dict[str, Any]]] = {size: [] for size in sizes}
     for seed in range(1, seeds + 1):
         jobs = jobs_of(part.workload, seed, first)
-        for size, found in rows.items():
-            found.append(_one(part, offered(part.workload, size, jobs, seed)))
-    return [{"size": size, **_merged(found)} for size, found in rows.items()], {
-        str(size): found for size, found in rows.items()
+        for size, by_seed in rows.items():
+            by_seed.append(_by_label(part, offered(part.workload, size, jobs, seed)))
+    return [{"size": size, **_merged(by_seed)} for size, by_seed in rows.items()], {
+        str(size): by_seed for size, by_seed in rows.items()
     }
 
 
-def _one(part: Part, given: Offered) -> dict[str, Any]:
+def _by_label(part: Part, offer: Offered) -> dict[str, Any]:
     """Return all runs of a size and seed."""
     ran = {}
     for label, variant in part.variants.items():
-        ran[label] = once(variant, given)
-        shown = {name: round(value, 3) for name, value in ran[label].found.items()}
-        click.echo(f"{given.cluster.nodes} nodes, seed {given.seed}, {label}: {json.dumps(shown)}", err=True)
-    long_jobs = frozenset(job.number for job in given.jobs if job.estimate_s > given.workload.cutoff_s)
+        ran[label] = once(variant, offer)
+        shown = {name: round(value, 3) for name, value in ran[label].figures.items()}
+        click.echo(f"{offer.cluster.nodes} nodes, seed {offer.seed}, {label}: {json.dumps(shown)}", err=True)
+    long_jobs = frozenset(job.number for job in offer.jobs if job.estimate_s > offer.workload.cutoff_s)
     return {
-        "nodes": given.cluster.nodes,
-        "load": given.load,
-        "runs": {label: one.found for label, one in ran.items()},
-        "counts": {label: one.counts for label, one in ran.items()},
+        "nodes": offer.cluster.nodes,
+        "load": offer.load,
+        "runs": {label: run.figures for label, run in ran.items()},
+        "counts": {label: run.counts for label, run in ran.items()},
         "pairs": {f"{a} / {b}": beside(ran[a], ran[b], long_jobs) for a, b in part.pairs},
     }
 
 
 def _merged(by_seed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return medians and ranges over seeds, of what each seed has: one may have no long jobs."""
-    found: dict[str, Any] = {name: spread([one[name] for one in by_seed]) for name in ("nodes", "load")}
+    result: dict[str, Any] = {name: spread([row[name] for row in by_seed]) for name in ("nodes", "load")}
     for kind in ("runs", "pairs", "counts"):
-        found[kind] = {
+        result[kind] = {
             label: {
-                name: spread([one[kind][label][name] for one in by_seed])
+                name: spread([row[kind][label][name] for row in by_seed])
                 for name in of
-                if all(name in one[kind][label] for one in by_seed)
+                if all(name in row[kind][label] for row in by_seed)
             }
             for label, of in by_seed[0][kind].items()
         }
-    return found
+    return result
 
 
 @click.command()

@@ -36,10 +36,10 @@ Figures = dict[str, float]
 
 def runs(parts: Iterable[str]) -> list[Run]:
     """Return what is run for these parts of the paper's evaluation; none twice."""
-    found: dict[str, Run] = {}
+    result: dict[str, Run] = {}
     for part in parts:
-        found |= {run[0]: run for run in _PARTS[part]()}
-    return list(found.values())
+        result |= {run[0]: run for run in _PARTS[part]()}
+    return list(result.values())
 
 
 def _disciplines() -> list[Run]:
@@ -91,33 +91,33 @@ _PARTS: Final[dict[str, Callable[[], list[Run]]]] = {
 
 def figures(result: SimResult, cpu_s: float) -> Figures:
     """Return what one run showed, in seconds and shares."""
-    turnaround_s = [one.completion_s for one in result.jobs]
-    interactive_s = [one.wait_s for one in result.jobs if one.klass == INTERACTIVE]
-    found = {
+    turnaround_s = [job.completion_s for job in result.jobs]
+    interactive_s = [job.wait_s for job in result.jobs if job.klass == INTERACTIVE]
+    values = {
         "turnaround_mean_s": fmean(turnaround_s),
         "turnaround_median_s": percentile(turnaround_s, 50),
         **_by_class(result),
-        "wait_mean_s": fmean(one.wait_s for one in result.jobs),
-        "wait_median_s": percentile([one.wait_s for one in result.jobs], 50),
+        "wait_mean_s": fmean(job.wait_s for job in result.jobs),
+        "wait_median_s": percentile([job.wait_s for job in result.jobs], 50),
         **result.extra,
         "cpu_s": cpu_s,
         "apps_per_cpu_s": len(result.jobs) / cpu_s,
     }
     if interactive_s:
-        found["interactive_wait_mean_s"] = fmean(interactive_s)
-        found["interactive_wait_median_s"] = percentile(interactive_s, 50)
-        found["interactive_wait_p95_s"] = percentile(interactive_s, 95)
-    return found
+        values["interactive_wait_mean_s"] = fmean(interactive_s)
+        values["interactive_wait_median_s"] = percentile(interactive_s, 50)
+        values["interactive_wait_p95_s"] = percentile(interactive_s, 95)
+    return values
 
 
 def _by_class(result: SimResult) -> Figures:
     """Return mean and median turnarounds of the batch applications that are there, by class."""
-    found = {}
+    values = {}
     for klass in (BATCH_ELASTIC, BATCH_RIGID):
-        if those_s := [one.completion_s for one in result.jobs if one.klass == klass]:
-            found[f"{klass}_turnaround_mean_s"] = fmean(those_s)
-            found[f"{klass}_turnaround_median_s"] = percentile(those_s, 50)
-    return found
+        if those_s := [job.completion_s for job in result.jobs if job.klass == klass]:
+            values[f"{klass}_turnaround_mean_s"] = fmean(those_s)
+            values[f"{klass}_turnaround_median_s"] = percentile(those_s, 50)
+    return values
 
 
 def ratios(of: dict[str, Figures]) -> dict[str, float]:
@@ -125,22 +125,22 @@ def ratios(of: dict[str, Figures]) -> dict[str, float]:
 
     Left out: those of which a run is missing, and waits when nobody waited.
     """
-    found = {}
+    values = {}
     for order in ("fifo", "sjf", "hrrn", "sjf-2d", "sjf-3d"):
-        for other in ("malleable", "rigid"):
-            if f"{order} {other}" in of:
-                ours, theirs = of[f"{order} flexible"], of[f"{order} {other}"]
-                for key in (key for key in ours if "turnaround" in key):
-                    found[f"{order}_flexible_to_{other}_{key.removesuffix('_s')}"] = ours[key] / theirs[key]
-                found[f"{order}_flexible_to_{other}_cores"] = ours["cores_share"] / theirs["cores_share"]
+        for discipline in ("malleable", "rigid"):
+            if f"{order} {discipline}" in of:
+                flexible, base = of[f"{order} flexible"], of[f"{order} {discipline}"]
+                for key in (key for key in flexible if "turnaround" in key):
+                    values[f"{order}_flexible_to_{discipline}_{key.removesuffix('_s')}"] = flexible[key] / base[key]
+                values[f"{order}_flexible_to_{discipline}_cores"] = flexible["cores_share"] / base["cores_share"]
     for by_hand in ("", " by hand"):
         if f"srpt preemptive{by_hand}" in of:
             with_it, without = (of[f"srpt {name}{by_hand}"] for name in ("preemptive", "flexible"))
             key = "interactive_wait_mean_s"
             name = f"srpt{by_hand.replace(' ', '_')}_preemptive_to_flexible_interactive_wait_mean"
             if without[key] > 0:
-                found[name] = with_it[key] / without[key]
-    return found
+                values[name] = with_it[key] / without[key]
+    return values
 
 
 def on_servers(seed: int) -> dict[str, float]:
@@ -150,7 +150,7 @@ def on_servers(seed: int) -> dict[str, float]:
         result = SYSTEM.run(testbed(seed), SERVERS, ZoeSettings(discipline=discipline), seed)
         of[discipline] = {"memory_share": result.extra["memory_share"]}
         for klass in (BATCH_ELASTIC, BATCH_RIGID):
-            those_s = [one.completion_s for one in result.jobs if one.klass == klass]
+            those_s = [job.completion_s for job in result.jobs if job.klass == klass]
             of[discipline][f"{klass}_turnaround_median"] = percentile(those_s, 50)
     return {key: of["flexible"][key] / of["rigid"][key] for key in of["rigid"]}
 
@@ -160,30 +160,32 @@ def measure(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the result and its raw figures, by seed and run; `mix`: what is changed of the applications."""
     raw: dict[str, dict[str, Figures]] = {}
-    wanted = runs(parts)
+    selected = runs(parts)
     for seed in seeds:
-        raw[str(seed)] = {name: _one(name, share, settings, many, seed, mix or {}) for name, share, settings in wanted}
+        raw[str(seed)] = {
+            name: _simulated(name, share, settings, many, seed, mix or {}) for name, share, settings in selected
+        }
     by_seed = list(raw.values())
     compared = [ratios(of) for of in by_seed]
     result = {
         "applications": many,
         "mix": mix or {},
         "seeds": len(by_seed),
-        f"zoe_{many}_apps_s": spread([max(one["wall_s"] for one in of.values()) for of in by_seed]),
-        f"zoe_{many}_apps_cpu_s": spread([max(one["cpu_s"] for one in of.values()) for of in by_seed]),
-        "apps_per_cpu_s": {name: spread([of[name]["apps_per_cpu_s"] for of in by_seed], 0) for name, _, _ in wanted},
+        f"zoe_{many}_apps_s": spread([max(row["wall_s"] for row in of.values()) for of in by_seed]),
+        f"zoe_{many}_apps_cpu_s": spread([max(row["cpu_s"] for row in of.values()) for of in by_seed]),
+        "apps_per_cpu_s": {name: spread([of[name]["apps_per_cpu_s"] for of in by_seed], 0) for name, _, _ in selected},
         "ratios": {
             key: spread([of[key] for of in compared], 5) for key in compared[0] if all(key in of for of in compared)
         },
         "runs": {
             name: {key: spread([of[name][key] for of in by_seed], 3) for key in by_seed[0][name]}
-            for name, _, _ in wanted
+            for name, _, _ in selected
         },
     }
     return result, raw
 
 
-def _one(
+def _simulated(
     name: str, interactive_ratio: float, settings: dict[str, Any], many: int, seed: int, changed: dict[str, Any]
 ) -> Figures:
     """Make the applications and run them; the time is for both. The wall's time depends on what else runs."""
@@ -191,16 +193,16 @@ def _one(
     begun_s, begun_cpu_s = perf_counter(), process_time()
     result = SYSTEM.run(applications(mix, seed), MACHINES, ZoeSettings.model_validate(settings), seed)
     wall_s = perf_counter() - begun_s
-    found = figures(result, process_time() - begun_cpu_s)
-    click.echo(f"{name}, seed {seed}: {found['turnaround_mean_s']:.4g} s, {found['apps_per_cpu_s']:.0f}/s", err=True)
-    return found | {"wall_s": wall_s}
+    values = figures(result, process_time() - begun_cpu_s)
+    click.echo(f"{name}, seed {seed}: {values['turnaround_mean_s']:.4g} s, {values['apps_per_cpu_s']:.0f}/s", err=True)
+    return values | {"wall_s": wall_s}
 
 
 def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
     """Return the settings of the mix that are given. Raises click.BadParameter for what is none, or out of range."""
-    given = dict(change.partition("=")[::2] for change in changes)
+    settings = dict(change.partition("=")[::2] for change in changes)
     try:
-        return ZoeMix.model_validate_strings(given).model_dump(include=set(given))
+        return ZoeMix.model_validate_strings(settings).model_dump(include=set(settings))
     except ValidationError as error:
         raise click.BadParameter(f"{error}; settings of ZoeMix are {', '.join(ZoeMix.model_fields)}") from error
 
@@ -215,11 +217,11 @@ def zoe(many: int, seeds: int, parts: tuple[str, ...], changes: tuple[str, ...])
     result: dict[str, Any] = {"benchmark": "sim-zoe", "machine": machine(), "commit": commit()}
     raw: dict[str, Any] = {}
     if mixes := [part for part in parts or _PARTS if part != TESTBED]:
-        found, raw = measure(mixes, many, range(1, seeds + 1), _changed(changes))
-        result |= found
+        measured, raw = measure(mixes, many, range(1, seeds + 1), _changed(changes))
+        result |= measured
     if not parts or TESTBED in parts:
-        ours = raw[TESTBED] = [on_servers(seed) for seed in range(1, _TESTBED_SEEDS + 1)]
-        result[TESTBED] = {key: spread([one[key] for one in ours]) for key in ours[0]}
+        rows = raw[TESTBED] = [on_servers(seed) for seed in range(1, _TESTBED_SEEDS + 1)]
+        result[TESTBED] = {key: spread([row[key] for row in rows]) for key in rows[0]}
     click.echo(f"kept in {write('sim-zoe', result, raw)}", err=True)
     click.echo(json.dumps(result))
 

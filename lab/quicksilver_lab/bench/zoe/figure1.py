@@ -197,14 +197,16 @@ async def _ended(rm: Rm, name: str, app_id: str, progress: Progress) -> tuple[fl
     return report.startTime / 1000, report.finishTime / 1000
 
 
-def run(one: System, stretch: float, workdir: Path, base_port: int, progress: Progress) -> Outcome:
+def run(competitor: System, stretch: float, workdir: Path, base_port: int, progress: Progress) -> Outcome:
     """Run one system on a cluster of its own. Raises QuicksilverError, OSError."""
-    cluster = Cluster(cluster_spec(workdir, base_port, one.quicksilver))
+    cluster = Cluster(cluster_spec(workdir, base_port, competitor.quicksilver))
     cluster.start(progress=progress)
     try:
-        if one.policies is None:
+        if competitor.policies is None:
             return asyncio.run(submitted(cluster, stretch, workdir, progress))
-        stack = LocalDaemons(cluster, one.policies, sidecar={"reserve_mb": 0, "vcores": _VCORES}, supervised=False)
+        stack = LocalDaemons(
+            cluster, competitor.policies, sidecar={"reserve_mb": 0, "vcores": _VCORES}, supervised=False
+        )
         stack.start(progress)
         try:
             return asyncio.run(submitted(cluster, stretch, workdir, progress))
@@ -254,25 +256,25 @@ def figure1(systems: Sequence[str], stretch: float, workdir: Path, base_port: in
         click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
 
     about = {"machine": results.machine(), "commit": results.commit()}
-    found: dict[str, Any] = {}
+    verdicts: dict[str, Any] = {}
     try:
         with interruptible():
             for name in systems:
                 outcome = run(system(name), stretch, workdir.absolute() / name, base_port, progress)
-                found[name] = judged(name, outcome, stretch)
-                progress(f"{name}: {json.dumps(found[name])}")
+                verdicts[name] = judged(name, outcome, stretch)
+                progress(f"{name}: {json.dumps(verdicts[name])}")
     except (QuicksilverError, TimeoutError) as error:
         raise click.ClickException(str(error) or "the applications did not end in time") from error
     result: dict[str, Any] = {
         "benchmark": "zoe-figure1",
-        "systems": found,
-        "paper_ends_s": {name: ENDS_S[name] for name in found if name in ENDS_S},
+        "systems": verdicts,
+        "paper_ends_s": {name: ENDS_S[name] for name in verdicts if name in ENDS_S},
         "settings": {"stretch": stretch, "unit_mb": UNIT_MB, "master_mb": MASTER_MB},
     }
     path = results.write("zoe-figure1", result | about, {}, folder)
     click.echo(f"written to {path}", err=True)
     click.echo(json.dumps(result | about))
-    if not all(one.get("met", True) for one in found.values()):
+    if not all(verdict.get("met", True) for verdict in verdicts.values()):
         sys.exit(1)
 
 

@@ -77,18 +77,18 @@ def _times(ended: Sequence[ApplicationRecord]) -> Figures:
 
 def by_class(name: str, unit: str, values: Sequence[tuple[str, float]]) -> Figures:
     """Return mean, median and p95 of (class, value), of all and of each class that is there."""
-    found = _spread(name, unit, [value for _, value in values])
+    result = _spread(name, unit, [value for _, value in values])
     for short, klass in _CLASSES.items():
         of_class = _spread(name, unit, [value for kind, value in values if kind == klass])
-        found |= {f"{key}_{short}": value for key, value in of_class.items()}
-    return found
+        result |= {f"{key}_{short}": value for key, value in of_class.items()}
+    return result
 
 
 def _spread(name: str, unit: str, values: Sequence[float]) -> Figures:
     if not values:
         return {}
-    found = {f"{name}_mean{unit}": round(fmean(values), 3)}
-    return found | {f"{name}_p{q}{unit}": round(percentile(values, q), 3) for q in (50, 95)}
+    result = {f"{name}_mean{unit}": round(fmean(values), 3)}
+    return result | {f"{name}_p{q}{unit}": round(percentile(values, q), 3) for q in (50, 95)}
 
 
 def allocation(records: Sequence[ApplicationRecord]) -> Figures:
@@ -103,7 +103,7 @@ def allocation(records: Sequence[ApplicationRecord]) -> Figures:
     arrived_s = max(record.submitted_s for record in records)
     end_s = max(record.ended_s or record.submitted_s for record in records)
     running, granted = steps(spans, "began_s"), steps(spans, "granted_s")
-    found = {
+    result = {
         "makespan_s": round(end_s - first_s, 3),
         "allocation": mean_over(running, first_s, end_s) / CAPACITY_MB,
         "allocation_while_arriving": mean_over(running, first_s, arrived_s) / CAPACITY_MB,
@@ -111,7 +111,7 @@ def allocation(records: Sequence[ApplicationRecord]) -> Figures:
         "allocation_peak": max((mb for _, mb in running), default=0) / CAPACITY_MB,
         "granted": mean_over(granted, first_s, end_s) / CAPACITY_MB,
     }
-    return {name: round(value, 4) for name, value in found.items()}
+    return {name: round(value, 4) for name, value in result.items()}
 
 
 Steps = list[tuple[float, int]]
@@ -125,12 +125,12 @@ def steps(spans: Iterable[Span], begin: str) -> Steps:
         from_s: float | None = getattr(span, begin)
         if from_s is not None and span.ended_s is not None and span.ended_s > from_s:
             changes += [(from_s, span.memory_mb), (span.ended_s, -span.memory_mb)]
-    found: Steps = []
+    result: Steps = []
     used_mb = 0
     for at_s, change_mb in sorted(changes):
         used_mb += change_mb
-        found.append((at_s, used_mb))
-    return found
+        result.append((at_s, used_mb))
+    return result
 
 
 def mean_over(used: Steps, from_s: float, to_s: float) -> float:
@@ -145,28 +145,28 @@ def mean_over(used: Steps, from_s: float, to_s: float) -> float:
 
 
 def _samples(used: Steps, from_s: float, to_s: float) -> list[float]:
-    found, place, mb = [], 0, 0
+    samples, place, mb = [], 0, 0
     for number in range(max(1, int((to_s - from_s) / _SAMPLE_S))):
         at_s = from_s + number * _SAMPLE_S
         while place < len(used) and used[place][0] <= at_s:
             mb = used[place][1]
             place += 1
-        found.append(float(mb))
-    return found
+        samples.append(float(mb))
+    return samples
 
 
 def simulated_summary(result: SimResult, applications: Sequence[Application]) -> Figures:
     """Return the same figures of the simulator, as far as it has them: without any delay, servers as one room."""
     runtime_s = {app.number: app.runtime_s for app in applications}
-    turnaround_s = [(one.klass, one.completion_s) for one in result.jobs]
-    queuing_s = [(one.klass, one.wait_s) for one in result.jobs]
-    slowdown = [(one.klass, one.completion_s / runtime_s[one.number]) for one in result.jobs]
+    turnaround_s = [(job.klass, job.completion_s) for job in result.jobs]
+    queuing_s = [(job.klass, job.wait_s) for job in result.jobs]
+    slowdown = [(job.klass, job.completion_s / runtime_s[job.number]) for job in result.jobs]
     return (
         by_class("turnaround", "_s", turnaround_s)
         | by_class("queuing", "_s", queuing_s)
         | by_class("slowdown", "", slowdown)
         | {
-            "makespan_s": round(max(one.ended_s for one in result.jobs), 3),
+            "makespan_s": round(max(job.ended_s for job in result.jobs), 3),
             "preempted": result.counts["preemptions"],
             "allocation_while_arriving": round(result.extra.get("memory_share", 0.0), 4),
         }

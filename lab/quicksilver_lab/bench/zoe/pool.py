@@ -26,7 +26,7 @@ class Pool:
 
     def __init__(self, units: int, unit_s: float) -> None:
         """All wait. unit_s: how long a unit takes, from which follows when it is given to somebody else."""
-        self.left = units
+        self.remaining = units
         self.over = threading.Event()
         self._lease_s = max(2.0, _LEASES * unit_s)
         self._waiting = deque(range(units))
@@ -50,8 +50,8 @@ class Pool:
         """Count a unit; one that was given to somebody else meanwhile counts there."""
         with self._lock:
             if self._taken.pop(unit, None) is not None:
-                self.left -= 1
-                if not self.left:
+                self.remaining -= 1
+                if not self.remaining:
                     self.over.set()
 
 

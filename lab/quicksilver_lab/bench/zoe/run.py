@@ -38,27 +38,27 @@ PAPER: Final[Mapping[str, float]] = {"turnaround_p50_B-E": 0.63, "turnaround_p50
 Progress = Callable[[str], None]
 
 
-def compared(found: Mapping[str, Figures]) -> dict[str, Figures]:
+def compared(by_system: Mapping[str, Figures]) -> dict[str, Figures]:
     """Return the ratios of each system to each one listed before it; "flexible/rigid" and so on.
 
     A later system is what is compared, as in the default `stock,rigid,flexible`.
     """
-    names = list(found)
+    names = list(by_system)
     return {
-        f"{name}/{base}": ratios(found[name], found[base])
+        f"{name}/{base}": ratios(by_system[name], by_system[base])
         for number, name in enumerate(names)
         for base in names[:number]
     }
 
 
-def over_seeds(found: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dict[str, Any]]:
+def over_seeds(by_seed: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dict[str, Any]]:
     """Return the ratios below `key` as median, smallest and largest over the seeds; those that each seed has."""
-    first, *others = (one[key] for one in found.values())
+    first, *others = (row[key] for row in by_seed.values())
     return {
         pair: {
-            name: spread([one[pair][name] for one in (first, *others)])
+            name: spread([row[pair][name] for row in (first, *others)])
             for name in figures
-            if all(name in one[pair] for one in others)
+            if all(name in row[pair] for row in others)
         }
         for pair, figures in first.items()
     }
@@ -125,7 +125,7 @@ def zoe(
         workloads = [Workload(each, many, scale, load) for each in range(seed, seed + seeds)]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    chosen = [system(name, order, size) for name in systems]
+    competitors = [system(name, order, size) for name in systems]
     start_s = time.monotonic()
 
     def progress(text: str) -> None:
@@ -133,25 +133,29 @@ def zoe(
 
     settings = LiveSettings(base_port, heartbeat_s, drain_s)
     about = {"machine": results.machine(), "commit": results.commit()}
-    found: dict[str, Any] = {}
+    by_seed: dict[str, Any] = {}
     raw: dict[str, Any] = {}
     try:
         with interruptible():
             for workload in workloads:
                 key = str(workload.seed)
-                found[key], raw[key] = measure(workload, chosen, order, size, settings, workdir.absolute(), progress)
+                by_seed[key], raw[key] = measure(
+                    workload, competitors, order, size, settings, workdir.absolute(), progress
+                )
     except QuicksilverError as error:
         raise click.ClickException(str(error)) from error
-    given = {"seed": seed, "seeds": seeds, "applications": many, "scale": scale, "load": load, "order": order}
+    options = {"seed": seed, "seeds": seeds, "applications": many, "scale": scale, "load": load, "order": order}
     result: dict[str, Any] = {
         "benchmark": "zoe",
-        "ratios": over_seeds(found, "ratios"),
-        "simulated_ratios": over_seeds(found, "simulated_ratios"),
-        "seeds": found,
+        "ratios": over_seeds(by_seed, "ratios"),
+        "simulated_ratios": over_seeds(by_seed, "simulated_ratios"),
+        "seeds": by_seed,
         "paper": {"flexible/rigid": dict(PAPER)},
-        "settings": given | {"size": size, "heartbeat_s": heartbeat_s, "systems": systems},
-        "notes": {one.name: one.note for one in chosen},
-        "policies": {one.name: one.policies for one in chosen if one.policies is not None},
+        "settings": options | {"size": size, "heartbeat_s": heartbeat_s, "systems": systems},
+        "notes": {competitor.name: competitor.note for competitor in competitors},
+        "policies": {
+            competitor.name: competitor.policies for competitor in competitors if competitor.policies is not None
+        },
         "took_s": round(time.monotonic() - start_s),
     }
     _finish(result | about, raw, folder)
@@ -159,7 +163,7 @@ def zoe(
 
 def measure(
     workload: Workload,
-    chosen: Sequence[System],
+    competitors: Sequence[System],
     order: Order,
     size: Size,
     settings: LiveSettings,
@@ -179,21 +183,21 @@ def measure(
         "components": sum(spec.core + spec.elastic for spec in specs),
         "runtime_mean_s": round(sum(spec.runtime_s for spec in specs) / len(specs), 3),
     }
-    disciplines = [one.admission for one in chosen if one.admission] or list(ADMISSIONS[:2])
+    disciplines = [competitor.admission for competitor in competitors if competitor.admission] or list(ADMISSIONS[:2])
     in_theory = ideal(specs, disciplines, order, size)
-    longest_s = max(one["makespan_s"] for one in in_theory.values())
+    longest_s = max(row["makespan_s"] for row in in_theory.values())
     progress(f"seed {workload.seed}: {json.dumps(offered)}; about {longest_s + _BESIDE_S:.0f} s for each system")
-    found: dict[str, Figures] = {}
+    by_system: dict[str, Figures] = {}
     runs: dict[str, Any] = {}
-    for one in chosen:
-        live = _live(one, specs, settings, workdir / one.name, progress)
-        found[one.name] = summary(live)
-        progress(f"{one.name}: {json.dumps(found[one.name])}")
-        runs[one.name] = {"records": [_packed(asdict(record)) for record in live.records], "counts": live.counts}
+    for competitor in competitors:
+        live = _live(competitor, specs, settings, workdir / competitor.name, progress)
+        by_system[competitor.name] = summary(live)
+        progress(f"{competitor.name}: {json.dumps(by_system[competitor.name])}")
+        runs[competitor.name] = {"records": [_packed(asdict(record)) for record in live.records], "counts": live.counts}
     figures = {
         "offered": offered,
-        "systems": found,
-        "ratios": compared(found),
+        "systems": by_system,
+        "ratios": compared(by_system),
         "simulated": in_theory,
         "simulated_ratios": compared(in_theory),
     }
@@ -201,12 +205,12 @@ def measure(
 
 
 def _live(
-    one: System, specs: Sequence[ApplicationSpec], settings: LiveSettings, workdir: Path, progress: Progress
+    competitor: System, specs: Sequence[ApplicationSpec], settings: LiveSettings, workdir: Path, progress: Progress
 ) -> LiveResult:
     """Run one system; its folder is empty at the begin and gone at the end, unless it fails."""
     shutil.rmtree(workdir, ignore_errors=True)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        result = runner.run(run(one, specs, settings, workdir))
+        result = runner.run(run(competitor, specs, settings, workdir))
     shutil.rmtree(workdir, ignore_errors=True)
     return result
 
@@ -228,7 +232,7 @@ def _finish(result: dict[str, Any], raw: dict[str, Any], folder: Path) -> None:
     click.echo(f"page: {beside(path)}", err=True)
     click.echo(json.dumps(result))
     every = [figures for seed in result["seeds"].values() for figures in seed["systems"].values()]
-    if any(one["lost"] or one["doubled"] or one["strays"] for one in every):
+    if any(row["lost"] or row["doubled"] or row["strays"] for row in every):
         sys.exit(1)
 
 

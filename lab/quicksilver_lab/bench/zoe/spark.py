@@ -110,22 +110,22 @@ class Run:
     @property
     def mean_s(self) -> float:
         """The mean turnaround."""
-        return fmean(one.turnaround_s for one in self.applications)
+        return fmean(application.turnaround_s for application in self.applications)
 
     @property
     def after_room_s(self) -> float:
         """The mean time from when the room was free."""
-        return fmean(one.after_room_s for one in self.applications)
+        return fmean(application.after_room_s for application in self.applications)
 
     @property
     def makespan_s(self) -> float:
         """From the first submission to the last end."""
-        return max(one.submitted_s + one.turnaround_s for one in self.applications)
+        return max(application.submitted_s + application.turnaround_s for application in self.applications)
 
     @property
     def succeeded(self) -> bool:
         """Whether all applications did all of their tasks."""
-        return all(one.state == "SUCCEEDED" for one in self.applications)
+        return all(application.state == "SUCCEEDED" for application in self.applications)
 
     def as_dict(self) -> dict[str, object]:
         """Return it as JSON knows it."""
@@ -135,7 +135,7 @@ class Run:
             "mean_after_room_s": round(self.after_room_s, 1),
             "makespan_s": round(self.makespan_s, 1),
             "reclaimed": self.reclaimed,
-            "applications": [asdict(one) for one in self.applications],
+            "applications": [asdict(application) for application in self.applications],
         }
 
 
@@ -235,7 +235,7 @@ class Progression:
 
     def __init__(self, cluster: Cluster, proxy_url: str, work: Work, progress: Progress) -> None:
         self._cluster, self._proxy_url, self._work, self._progress = cluster, proxy_url, work, progress
-        self._held: dict[str, tuple[int, int]] = {}
+        self._peaks: dict[str, tuple[int, int]] = {}
         self._reclaimed = 0
         self._shown: dict[str, str] = {}
 
@@ -267,11 +267,11 @@ class Progression:
 
     def _apps(self) -> dict[str, dict[str, Any]]:
         url = f"{self._cluster.rm_rest}/ws/v1/cluster/apps"
-        found = eventually("applications", lambda: get_json(url))
-        return {one["id"]: one for one in (found.get("apps") or {}).get("app", [])}
+        reply = eventually("applications", lambda: get_json(url))
+        return {app["id"]: app for app in (reply.get("apps") or {}).get("app", [])}
 
     def _state(self, app: Mapping[str, Any]) -> str:
-        core, elastic = self._held.get(app.get("id", ""), (0, 0))
+        core, elastic = self._peaks.get(app.get("id", ""), (0, 0))
         seen = f", {core} core and {elastic} elastic containers at most" if core or elastic else ""
         return f"{app.get('state')}{seen}"
 
@@ -280,9 +280,12 @@ class Progression:
             return
         admission = eventually("admission", lambda: get_json(f"{self._proxy_url}/v1/admission"))
         self._reclaimed = admission["reclaimed"]
-        for one in admission["applications"]:
-            core, elastic = self._held.get(one["id"], (0, 0))
-            self._held[one["id"]] = max(core, one["core_held"]), max(elastic, one["elastic_held"])
+        for application in admission["applications"]:
+            core, elastic = self._peaks.get(application["id"], (0, 0))
+            self._peaks[application["id"]] = (
+                max(core, application["core_held"]),
+                max(elastic, application["elastic_held"]),
+            )
 
     def run(self, system: str, ids: Mapping[str, str], results: Mapping[str, Path], free_s: float) -> Run:
         """Return the run, by the ResourceManager's clock and the applications' own records.
@@ -294,7 +297,7 @@ class Progression:
         run = Run(system, reclaimed=self._reclaimed)
         for queue, app_id in ids.items():
             app = apps[app_id]
-            held = self._held.get(app_id, (0, 0))
+            peak = self._peaks.get(app_id, (0, 0))
             ran = Ran(
                 id=app_id,
                 queue=queue,
@@ -302,8 +305,8 @@ class Progression:
                 submitted_s=round(app["startedTime"] / 1000 - began_s, 1),
                 turnaround_s=round((app["finishedTime"] - app["startedTime"]) / 1000, 1),
                 after_room_s=round(app["finishedTime"] / 1000 - free_s, 1),
-                core_held=held[0],
-                elastic_held=held[1],
+                core_held=peak[0],
+                elastic_held=peak[1],
             )
             if results[queue].exists():
                 _add_tasks(ran, json.loads(results[queue].read_text()), began_s)

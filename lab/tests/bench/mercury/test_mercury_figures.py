@@ -137,10 +137,10 @@ def test_the_order_rotates_and_only_the_best_goes_on() -> None:
 
 
 def test_parts_are_chosen_by_workload_and_competitor() -> None:
-    (part,) = plan.chosen(plan.DEFAULT, ["hybrid"], ["only_g_tuned"])
+    (part,) = plan.selection(plan.DEFAULT, ["hybrid"], ["only_g_tuned"])
     assert (part.workload, part.repeated) == ("hybrid", ("only_g_tuned",))
     with pytest.raises(ValueError, match="no part of the plan has nothing"):
-        plan.chosen(plan.DEFAULT, ["nothing"], [])
+        plan.selection(plan.DEFAULT, ["nothing"], [])
 
 
 def test_packed_runs_come_back() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, TaskRecord
-from quicksilver_lab.bench.mixes.guarantees import compared, goals, held, jobs, labels, routed, shortfall, wanting
+from quicksilver_lab.bench.mixes.guarantees import compared, goals, jobs, labels, occupancy, routed, shortfall, wanting
 
 UNTIL_S = 100
 
@@ -27,7 +27,7 @@ def run_of(*had: tuple[str, str, int], wait_s: float = 1.0, more: int = 0) -> Ru
 
 def test_held_and_wanted_tasks_are_counted_each_second() -> None:
     tasks = [TaskRecord(1, 0, 1.5, 2.0, 3.5, 6.0), TaskRecord(1, 1, 1.5, None, None, None)]
-    assert held(tasks, 8) == [0, 0, 0, 0, 1, 1, 1, 0]
+    assert occupancy(tasks, 8) == [0, 0, 0, 0, 1, 1, 1, 0]
     assert wanting(tasks, 8) == [0, 0, 2, 2, 1, 1, 1, 1]
 
 

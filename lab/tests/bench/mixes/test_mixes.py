@@ -163,7 +163,7 @@ def test_what_is_planned() -> None:
     whole, quick = plan(False, [], [], None), plan(True, [], [], None)
     assert set(whole.mixes) | {mix.name for mix in (SAME_NAME, *KAIROS, *TOLD)} == set(BY_NAME) and whole.seeds == 3
     assert (whole.slots("yahoo"), whole.slots("kairos")) == (256, 120)
-    assert (whole.stock, whole.ours) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
+    assert (whole.stock, whole.candidates) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
     assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
     assert quick.expected_s() <= 600
     assert quick.steps(1)[0].mix.jobs == BY_NAME["facebook_77"].jobs // 2

@@ -11,7 +11,7 @@ from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from quicksilver.simulator.traces.formats.registry import read
 from quicksilver_lab.bench.policies import real
-from quicksilver_lab.bench.sim.replay import POLICIES, Replayed, Shuffling, compared, kept, main, rumen
+from quicksilver_lab.bench.sim.replay import POLICIES, Replayed, Shuffling, compared, main, recordings, rumen
 from rm_proxy.domain.records import AppRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
@@ -81,7 +81,7 @@ def test_what_the_other_policies_did_is_of_the_same_jobs() -> None:
 
 
 def test_a_folder_without_runs_is_one_error(tmp_path: Path) -> None:
-    assert kept(tmp_path) == []
+    assert recordings(tmp_path) == []
     result = CliRunner().invoke(main, ["--kept", "--dir", str(tmp_path)])
     assert result.exit_code == 1 and "leave --kept out" in result.output
 

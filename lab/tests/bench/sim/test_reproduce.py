@@ -24,7 +24,7 @@ def ran(*completion_s: float) -> Ran:
 def test_all_that_is_set_can_be_set_and_pairs_are_of_runs(name: str) -> None:
     part = PARTS[name]
     for variant in part.variants.values():
-        load(variant.system).Settings(**part.workload.given(variant.system, variant.extra))
+        load(variant.system).Settings(**part.workload.settings_of(variant.system, variant.extra))
     assert part.pairs
     assert {label for pair in part.pairs for label in pair} == set(part.variants)
 
@@ -62,7 +62,7 @@ def test_jobs_that_are_all_short_have_no_figures_of_long_ones(tmp_path: Path, mo
 
 def test_long_is_what_the_variants_own_cut_off_says() -> None:
     given = offered(YAHOO, 0.7, list(generate("yahoo", 60, 1)), 1)
-    all_long = once(Variant("sparrow", {"cutoff_s": 0.0}), given).found
+    all_long = once(Variant("sparrow", {"cutoff_s": 0.0}), given).figures
     assert {name.rpartition("_")[2] for name in all_long if name.startswith("p50_")} == {LONG, ALL}
 
 

@@ -15,9 +15,9 @@ def test_units_are_taken_and_done_once() -> None:
     assert (work.take(0.0), work.take(0.0), work.take(0.0)) == (0, 1, None)
     work.done(0)
     work.done(0)
-    assert work.left == 1 and not work.over.is_set()
+    assert work.remaining == 1 and not work.over.is_set()
     work.done(1)
-    assert work.left == 0 and work.over.is_set()
+    assert work.remaining == 0 and work.over.is_set()
 
 
 def test_a_unit_of_a_lost_worker_goes_to_another_one() -> None:

@@ -139,7 +139,7 @@ class MapReduceAm:
         return len(self._attempts)
 
     @property
-    def asked(self) -> tuple[int, int]:
+    def open_asks(self) -> tuple[int, int]:
         """Maps and reduces that wait for a container they were asked for."""
         return len(self.waiting.maps), len(self.waiting.reduces)
 
@@ -224,13 +224,13 @@ class MapReduceAm:
 
     def _assign(self, containers: Sequence[y.ContainerProto], now_s: float) -> list[Command]:
         self.granted += len(containers)
-        given: list[Given] = []
+        assignments: list[Given] = []
         surplus = list(containers)
         if surplus and not self.broken:
-            given, surplus = self.waiting.assign(surplus)
+            assignments, surplus = self.waiting.assign(surplus)
         for container in surplus:
             self._give_back(container_id_text(container.id), container.id)
-        return [self._launch(task, container, now_s) for task, container in given]
+        return [self._launch(task, container, now_s) for task, container in assignments]
 
     def _launch(self, task: int, container: y.ContainerProto, now_s: float) -> Launch:
         container_id = container_id_text(container.id)
@@ -245,8 +245,8 @@ class MapReduceAm:
 
     def _give_back(self, container_id: str, proto: y.ContainerIdProto) -> None:
         self.released += 1
-        self._releasing[container_id] = kept = copied(proto)
-        self._to_release.append(kept)
+        self._releasing[container_id] = released_id = copied(proto)
+        self._to_release.append(released_id)
 
     # Ending
 
@@ -309,9 +309,9 @@ class MapReduceAm:
             return []
         self._pending += self.waiting.drop_reduces(len(self.waiting.reduces))
         running = [
-            (now_s if one.began_s is None else one.began_s, name)
-            for name, one in self._attempts.items()
-            if self._stage[one.task] != MAP and not (one.done or one.stopping)
+            (now_s if attempt.began_s is None else attempt.began_s, name)
+            for name, attempt in self._attempts.items()
+            if self._stage[attempt.task] != MAP and not (attempt.done or attempt.stopping)
         ]
         stops: list[Command] = []
         for _, name in sorted(running, reverse=True)[:count]:
@@ -320,7 +320,7 @@ class MapReduceAm:
         return stops
 
     def _stages(self) -> reduces.Stages:
-        maps = sum(self._stage[one.task] == MAP for one in self._attempts.values())
+        maps = sum(self._stage[attempt.task] == MAP for attempt in self._attempts.values())
         return reduces.Stages(
             headroom=self._headroom,
             maps=self._map_count,

@@ -127,7 +127,7 @@ class Component:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Holding:
     """A container of the application, until YARN reports its end."""
 
     component: Component
@@ -157,7 +157,7 @@ class ApplicationAm:
         self._missing = {True: spec.core, False: spec.elastic}
         """Components that are asked for, by whether they are core."""
         self._changed = {core for core, count in self._missing.items() if count}
-        self._held: dict[str, _Held] = {}
+        self._holdings: dict[str, _Holding] = {}
         self._releasing: dict[str, y.ContainerIdProto] = {}
         self._to_release: list[y.ContainerIdProto] = []
         self._failures = 0
@@ -218,47 +218,47 @@ class ApplicationAm:
         span = Span(core, self._size_mb(core), now_s)
         self.record.spans.append(span)
         node = f"{container.nodeId.host}:{container.nodeId.port}"
-        self._held[component.container_id] = _Held(component, node, span)
+        self._holdings[component.container_id] = _Holding(component, node, span)
         return component
 
     def _release(self, component: Component) -> None:
-        self._releasing[component.container_id] = kept = copied(component.container.id)
-        self._to_release.append(kept)
+        self._releasing[component.container_id] = released_id = copied(component.container.id)
+        self._to_release.append(released_id)
 
     def began(self, container_id: str, now_s: float) -> None:
         """Handle the start of a container's process."""
-        held = self._held.get(container_id)
-        if held is None:
+        holding = self._holdings.get(container_id)
+        if holding is None:
             return
-        held.span.began_s = now_s
+        holding.span.began_s = now_s
         if self.record.began_s is None and self.running(core=True) == self.spec.core:
             self.record.began_s = now_s
 
     def running(self, *, core: bool) -> int:
         """Return how many components run, core or elastic ones, as far as is known."""
-        return sum(held.runs and held.span.core == core for held in self._held.values())
+        return sum(holding.runs and holding.span.core == core for holding in self._holdings.values())
 
     def holds(self, container_id: str) -> bool:
         """Return whether a container is held: granted, and its end is not reported."""
-        return container_id in self._held
+        return container_id in self._holdings
 
     def refused(self, container_id: str, why: str, now_s: float) -> None:
         """Handle a container that could not be started: it is given back, and asked for again."""
-        held = self._held.pop(container_id, None)
-        if held is not None:
-            self._release(held.component)
-            self._lost(held, now_s)
+        holding = self._holdings.pop(container_id, None)
+        if holding is not None:
+            self._release(holding.component)
+            self._lost(holding, now_s)
             self._failed(f"{container_id} was not started: {why}")
 
     def _completed(self, status: y.ContainerStatusProto, now_s: float) -> None:
         container_id = container_id_text(status.container_id)
         self._releasing.pop(container_id, None)
-        held = self._held.pop(container_id, None)
-        if held is None:
+        holding = self._holdings.pop(container_id, None)
+        if holding is None:
             return
         self.exits[status.exit_status] += 1
-        self._lost(held, now_s)
-        if held.span.core:
+        self._lost(holding, now_s)
+        if holding.span.core:
             self.record.lost_core += 1
         elif status.exit_status == PREEMPTED:
             self.record.preempted += 1
@@ -267,11 +267,11 @@ class ApplicationAm:
         if status.exit_status >= 0:
             self._failed(f"{container_id} exit {status.exit_status}: {status.diagnostics.strip()[:200]}")
 
-    def _lost(self, held: _Held, now_s: float) -> None:
-        if held.span.ended_s is None:
-            held.span.ended_s = now_s
-        self._missing[held.span.core] += 1
-        self._changed.add(held.span.core)
+    def _lost(self, holding: _Holding, now_s: float) -> None:
+        if holding.span.ended_s is None:
+            holding.span.ended_s = now_s
+        self._missing[holding.span.core] += 1
+        self._changed.add(holding.span.core)
 
     def _failed(self, why: str) -> None:
         self._failures += 1
@@ -288,15 +288,15 @@ class ApplicationAm:
         """
         core_s: list[float] = []
         elastic_s = 0.0
-        for container_id, held in self._held.items():
-            if not held.runs:
+        for container_id, holding in self._holdings.items():
+            if not holding.runs:
                 continue
-            seconds = served(held.node, container_id)
+            seconds = served(holding.node, container_id)
             if seconds is None:
-                held.span.ended_s = now_s
+                holding.span.ended_s = now_s
                 continue
-            delta_s, held.served_s = seconds - held.served_s, seconds
-            if held.span.core:
+            delta_s, holding.served_s = seconds - holding.served_s, seconds
+            if holding.span.core:
                 core_s.append(delta_s)
             else:
                 elastic_s += delta_s
@@ -307,11 +307,11 @@ class ApplicationAm:
 
     def stops(self) -> list[Component]:
         """Return the containers that are held, for the end of the application."""
-        return [held.component for held in self._held.values()]
+        return [holding.component for holding in self._holdings.values()]
 
     def close(self, now_s: float) -> None:
         """Handle the end of the application: no container is held from now on."""
-        for held in self._held.values():
-            if held.span.ended_s is None:
-                held.span.ended_s = now_s
-        self._held.clear()
+        for holding in self._holdings.values():
+            if holding.span.ended_s is None:
+                holding.span.ended_s = now_s
+        self._holdings.clear()

@@ -62,12 +62,12 @@ class AskTable:
     def drain(self) -> list[y.ResourceRequestProto]:
         """Return the rows that changed since the last call."""
         changed, self._changed = self._changed, {}
-        found = []
+        rows = []
         for key in changed:
             row = y.ResourceRequestProto.FromString(_template(*key, self._memory_mb))
             row.num_containers = self.counts.get(key, 0)
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
 
 @lru_cache(8192)

@@ -103,11 +103,11 @@ class Link(asyncio.Protocol):
     def _take(self, event: ClientEvent) -> None:
         if not self._login.done:
             assert self._transport is not None
-            said = self._login.handle(event)
+            reply = self._login.handle(event)
             if self._login.done:
-                said += b"".join(self._early)
+                reply += b"".join(self._early)
                 self._early.clear()
-            self._transport.write(said)
+            self._transport.write(reply)
         elif isinstance(event, Response):
             waits = self._waiting.pop(event.call_id, None)
             if waits is not None:
@@ -157,8 +157,8 @@ class NodeLinks:
     ) -> None:
         """Have a container run a command. token: the master's NMToken of the container's node."""
         request = y.StartContainersRequestProto()
-        one = request.start_container_request.add(container_token=container.container_token)
-        one.container_launch_context.command.append(command)
+        entry = request.start_container_request.add(container_token=container.container_token)
+        entry.container_launch_context.command.append(command)
         self._link(master, container.nodeId, token).call("startContainers", request, answered)
 
     def stop(self, master: int, token: TokenProto, container: y.ContainerProto, answered: Answered) -> None:

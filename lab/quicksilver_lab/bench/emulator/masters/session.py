@@ -83,14 +83,14 @@ class Session:
 
     async def _ask(self, method: str, request: Message | None, call_id: int, result: type[_M]) -> _M:
         """Make a call, on a new connection where the old one breaks, and return its answer."""
-        for left in reversed(range(MOST_DIALS)):
+        for retries in reversed(range(MOST_DIALS)):
             outcome = await self._once(method, request, call_id)
             if isinstance(outcome, bytes):
                 try:
                     return result.FromString(outcome)
                 except DecodeError as error:
                     raise RemoteProtocolError(f"the answer to {method} is none: {error}") from error
-            if isinstance(outcome, (RemoteCallError, LoginRefusedError)) or not left:
+            if isinstance(outcome, (RemoteCallError, LoginRefusedError)) or not retries:
                 raise outcome
             self.reconnects += 1
             await asyncio.sleep(AGAIN_S)

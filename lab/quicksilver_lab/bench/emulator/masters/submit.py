@@ -74,16 +74,16 @@ class Submitter:
             for _ in range(_CLIENTS):
                 free.put_nowait(None)
         client = await free.get()
-        kept = None
+        healthy_client = None
         try:
             if client is None:
                 client = RmClient(*self._rm, user=user)
                 await client.connect()
             yield client
-            kept = client
+            healthy_client = client
         except (*BROKEN, asyncio.CancelledError):
             if client is not None:
                 await client.close()
             raise
         finally:
-            free.put_nowait(kept)
+            free.put_nowait(healthy_client)

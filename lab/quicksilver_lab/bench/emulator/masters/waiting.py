@@ -87,41 +87,41 @@ class Waiting:
 
         First failed maps and reduces, then maps by host, by rack, and whoever has waited longest.
         """
-        given: list[Given] = []
+        assignments: list[Given] = []
         for_maps: list[y.ContainerProto] = []
         surplus: list[y.ContainerProto] = []
         for container in containers:
             priority = container.priority.priority
             if priority == REDUCE_PRIORITY and self.reduces:
-                given.append((self._take(self.reduces, next(iter(self.reduces))), container))
+                assignments.append((self._take(self.reduces, next(iter(self.reduces))), container))
             elif priority == FAILED_MAP_PRIORITY and (task := self._first(self._failed)) is not None:
-                given.append((self._take(self.maps, task), container))
+                assignments.append((self._take(self.maps, task), container))
             else:
                 (for_maps if priority in _MAP_PRIORITIES else surplus).append(container)
-        for_maps = self._assign_near(for_maps, lambda container: container.nodeId.host, given)
-        for_maps = self._assign_near(for_maps, lambda container: self._rack_of(container.nodeId.host), given)
+        for_maps = self._assign_near(for_maps, lambda container: container.nodeId.host, assignments)
+        for_maps = self._assign_near(for_maps, lambda container: self._rack_of(container.nodeId.host), assignments)
         for container in for_maps:
             if self.maps:
-                given.append((self._take(self.maps, next(iter(self.maps))), container))
+                assignments.append((self._take(self.maps, next(iter(self.maps))), container))
             else:
                 surplus.append(container)
-        return given, surplus
+        return assignments, surplus
 
     def _assign_near(
-        self, containers: list[y.ContainerProto], place_of: Callable[[y.ContainerProto], str], given: list[Given]
+        self, containers: list[y.ContainerProto], place_of: Callable[[y.ContainerProto], str], assignments: list[Given]
     ) -> list[y.ContainerProto]:
         if not self._near:
             return containers
-        left = []
+        rest = []
         for container in containers:
             task = None
             if container.priority.priority != OPPORTUNISTIC_MAP_PRIORITY:
                 task = self._first(self._near.get(place_of(container)))
             if task is None:
-                left.append(container)
+                rest.append(container)
             else:
-                given.append((self._take(self.maps, task), container))
-        return left
+                assignments.append((self._take(self.maps, task), container))
+        return rest
 
     def _first(self, keys: deque[tuple[int, int]] | None) -> int | None:
         while keys:

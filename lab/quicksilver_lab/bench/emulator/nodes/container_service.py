@@ -82,7 +82,7 @@ class ContainerService:
         except ValueError:
             return f"the command {' '.join(words)!r} cannot be emulated: give `{COMMAND} SECONDS [EXIT CODE]`"
         app = token.containerId.app_attempt_id.application_id
-        asked = ev.Asked(
+        spec = ev.Asked(
             name,
             application_id(app.cluster_timestamp, app.id),
             ev.Size(token.resource.memory, token.resource.virtual_cores),
@@ -90,7 +90,7 @@ class ContainerService:
             runs_s,
             code,
         )
-        self._tell(ev.Start(asked, time.monotonic()))
+        self._tell(ev.Start(spec, time.monotonic()))
         return ""
 
     def stop_container(self, attempt_id: str, name: str) -> str:

@@ -59,7 +59,7 @@ class Phase(Enum):
 class Container:
     """One container that this NodeManager knows."""
 
-    asked: Asked
+    spec: Asked
     arrived_s: float
     phase: Phase = Phase.QUEUED
     began_s: float | None = None
@@ -117,8 +117,8 @@ class NodeManager:
         """Handle an event; return the commands, in order."""
         self._out = []
         match event:
-            case Start(asked, now_s):
-                self._start(asked, now_s)
+            case Start(spec, now_s):
+                self._start(spec, now_s)
             case Launched(container_id, now_s):
                 self._launched(container_id, now_s)
             case Exited(container_id, now_s):
@@ -126,8 +126,8 @@ class NodeManager:
             case KillOver(container_id, now_s):
                 self._kill_over(container_id, now_s)
             case Stop(container_id, exit_status, why, now_s):
-                if (found := self.containers.get(container_id)) is not None:
-                    self._kill(found, exit_status, why, now_s)
+                if (container := self.containers.get(container_id)) is not None:
+                    self._kill(container, exit_status, why, now_s)
             case Retyped(container_id, opportunistic, now_s):
                 self._retype(container_id, opportunistic, now_s)
             case Limited(length, now_s):
@@ -138,14 +138,14 @@ class NodeManager:
 
     def forget(self, container_ids: Iterable[str]) -> list[str]:
         """Drop ended containers that the ResourceManager has acknowledged; return those that have not ended yet."""
-        left = []
+        remaining = []
         for container_id in container_ids:
-            found = self.containers.get(container_id)
-            if found is not None and found.phase is not Phase.DONE:
-                left.append(container_id)
-            elif found is not None:
+            container = self.containers.get(container_id)
+            if container is not None and container.phase is not Phase.DONE:
+                remaining.append(container_id)
+            elif container is not None:
                 del self.containers[container_id]
-        return left
+        return remaining
 
     def has_room(self, size: Size) -> bool:
         """Return whether a container of this size could run beside those that do."""
@@ -154,18 +154,18 @@ class NodeManager:
 
     # Starts
 
-    def _start(self, asked: Asked, now_s: float) -> None:
-        container = Container(asked, now_s, opportunistic=asked.opportunistic)
-        self.containers[asked.container_id] = container
-        self.apps.add(asked.app_id)
-        if not asked.opportunistic:
-            self.guaranteed[asked.container_id] = container
+    def _start(self, spec: Asked, now_s: float) -> None:
+        container = Container(spec, now_s, opportunistic=spec.opportunistic)
+        self.containers[spec.container_id] = container
+        self.apps.add(spec.app_id)
+        if not spec.opportunistic:
+            self.guaranteed[spec.container_id] = container
             self._start_pending(self.max_queue_length <= 0)
             self._reclaim(container, now_s)
             return
         self._start_pending(False)
         if len(self.opportunistic) < self.max_queue_length:
-            self.opportunistic[asked.container_id] = container
+            self.opportunistic[spec.container_id] = container
             self._start_pending(False)
         else:
             self.counts.queue_full += 1
@@ -179,12 +179,12 @@ class NodeManager:
         """Start from the head of a queue; return whether nothing is left in it."""
         while queue:
             container_id, container = next(iter(queue.items()))
-            if not force and not self.has_room(container.asked.size):
+            if not force and not self.has_room(container.spec.size):
                 return False
             del queue[container_id]
             self.running[container_id] = container
-            self.used_mb += container.asked.size.memory_mb
-            self.used_vcores += container.asked.size.vcores
+            self.used_mb += container.spec.size.memory_mb
+            self.used_vcores += container.spec.size.vcores
             container.phase = Phase.LAUNCHING
             self._out.append(Launch(container_id))
         return True
@@ -195,38 +195,38 @@ class NodeManager:
             return  # killed before its process was there
         container.phase, container.began_s = Phase.RUNNING, now_s
         self.counts.started += 1
-        self._out.append(Run(container_id, container.asked.runs_s))
+        self._out.append(Run(container_id, container.spec.runs_s))
 
     # Making room
 
     def _reclaim(self, container: Container, now_s: float) -> None:
         """Kill running opportunistic containers, newest first, when a guaranteed one has to wait."""
-        container_id = container.asked.container_id
+        container_id = container.spec.container_id
         if container_id not in self.guaranteed:
             return
         need_mb, need_vcores = self._missing(container_id)
-        for other_id, other in reversed(list(self.running.items())):
+        for candidate_id, candidate in reversed(list(self.running.items())):
             if need_mb <= 0 and need_vcores <= 0:
                 break
-            if not other.opportunistic or other_id in self._to_kill:
+            if not candidate.opportunistic or candidate_id in self._to_kill:
                 continue
-            self._to_kill[other_id] = other
-            need_mb -= other.asked.size.memory_mb
-            need_vcores -= other.asked.size.vcores
+            self._to_kill[candidate_id] = candidate
+            need_mb -= candidate.spec.size.memory_mb
+            need_vcores -= candidate.spec.size.vcores
             self.counts.killed_for_room += 1
-            self._kill(other, KILLED_BY_CONTAINER_SCHEDULER, MAKING_ROOM, now_s)
+            self._kill(candidate, KILLED_BY_CONTAINER_SCHEDULER, MAKING_ROOM, now_s)
 
     def _missing(self, container_id: str) -> tuple[int, int]:
         """Return the MB and vcores to free for a queued guaranteed container and those before it."""
         mb, vcores = self.used_mb - self.capacity.memory_mb, self.used_vcores - self.capacity.vcores
         for queued_id, queued in self.guaranteed.items():
-            mb += queued.asked.size.memory_mb
-            vcores += queued.asked.size.vcores
+            mb += queued.spec.size.memory_mb
+            vcores += queued.spec.size.vcores
             if queued_id == container_id:
                 break
         for dying in self._to_kill.values():
-            mb -= dying.asked.size.memory_mb
-            vcores -= dying.asked.size.vcores
+            mb -= dying.spec.size.memory_mb
+            vcores -= dying.spec.size.vcores
         return mb, vcores
 
     def _retype(self, container_id: str, opportunistic: bool, now_s: float) -> None:
@@ -251,7 +251,7 @@ class NodeManager:
     # Ends
 
     def _kill(self, container: Container, exit_status: int, why: str, now_s: float) -> None:
-        container_id = container.asked.container_id
+        container_id = container.spec.container_id
         if container.phase in (Phase.KILLING, Phase.DONE):
             return
         waited = container.phase is Phase.QUEUED
@@ -269,7 +269,7 @@ class NodeManager:
         container = self.containers.get(container_id)
         if container is None or container.phase is not Phase.RUNNING:
             return  # killed before
-        container.exit_status = container.asked.exit_status
+        container.exit_status = container.spec.exit_status
         self.counts.succeeded += container.exit_status == SUCCESS
         self._done(container, now_s)
 
@@ -282,7 +282,7 @@ class NodeManager:
         self._done(container, now_s)
 
     def _done(self, container: Container, now_s: float) -> None:
-        container_id = container.asked.container_id
+        container_id = container.spec.container_id
         container.phase, container.ended_s = Phase.DONE, now_s
         ran_s = 0.0 if container.began_s is None else now_s - container.began_s
         self._out.append(Done(container_id, container.exit_status, ran_s))
@@ -290,11 +290,11 @@ class NodeManager:
         self.opportunistic.pop(container_id, None)
         self.guaranteed.pop(container_id, None)
         if self.running.pop(container_id, None) is not None:
-            self.used_mb -= container.asked.size.memory_mb
-            self.used_vcores -= container.asked.size.vcores
+            self.used_mb -= container.spec.size.memory_mb
+            self.used_vcores -= container.spec.size.vcores
             self._start_pending(self.max_queue_length <= 0)
 
     def _app_over(self, app_id: str, now_s: float) -> None:
         self.apps.discard(app_id)
-        for container in [c for c in self.containers.values() if c.asked.app_id == app_id]:
+        for container in [c for c in self.containers.values() if c.spec.app_id == app_id]:
             self._kill(container, KILLED_AFTER_APP_COMPLETION, APP_OVER, now_s)

@@ -47,7 +47,7 @@ class Asked:
 class Start:
     """A start came in and was accepted."""
 
-    asked: Asked
+    spec: Asked
     now_s: float
 
 

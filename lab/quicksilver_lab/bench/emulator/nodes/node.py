@@ -171,15 +171,15 @@ class EmulatedNode:
         try:
             if isinstance(answer, Exception):
                 raise answer
-            said = self.tracker.answered(NodeHeartbeatResponseProto.FromString(answer), time.monotonic())
+            reply = self.tracker.answered(NodeHeartbeatResponseProto.FromString(answer), time.monotonic())
         except (OSError, RemoteProtocolError, DecodeError) as error:  # Nodes.check tells
             self.failure, self._stopped = error, True
             return
-        self._interval_s = said.interval_s
-        self._beat_in(said.interval_s)
-        for event in said.events:
+        self._interval_s = reply.interval_s
+        self._beat_in(reply.interval_s)
+        for event in reply.events:
             self.tell(event)
-        if said.resync:
+        if reply.resync:
             self._resync()
 
     def _resync(self) -> None:
@@ -227,7 +227,7 @@ class EmulatedNode:
 
     def _run(self, name: str, asked_s: float) -> None:
         now_s, seconds = time.monotonic(), asked_s * self.slow_times
-        process = _Process(self.machine.containers[name].asked.size.vcores, seconds, now_s)
+        process = _Process(self.machine.containers[name].spec.size.vcores, seconds, now_s)
         self._processes[name] = process
         self._tally.processes += 1
         self._tally.used_vcores += process.vcores
@@ -239,7 +239,7 @@ class EmulatedNode:
     def _exited(self, name: str) -> None:
         now_s = time.monotonic()
         container = self.machine.containers[name]
-        if container.phase is nm.Phase.RUNNING and container.asked.exit_status == ev.SUCCESS:
+        if container.phase is nm.Phase.RUNNING and container.spec.exit_status == ev.SUCCESS:
             self.umbilical(name, "done", now_s)
         if self._delays.exit_s:
             self._gone(name)

@@ -56,23 +56,23 @@ class NodeLogin:
         return offer
 
     def _verdict(self, token: bytes) -> RpcSaslProto:
-        said = parse_directives(token)
-        username = said.get("username", "")
+        directives = parse_directives(token)
+        username = directives.get("username", "")
         try:
             identifier = base64.b64decode(username, validate=True)
         except ValueError as error:
             raise RemoteProtocolError(f"bad DIGEST-MD5 message: the username is not base64 ({error})") from error
         password = base64.b64encode(signature(identifier, self._key)).decode()
-        wanted, proof = (_digest(said, username, password, self._nonce, verb) for verb in ("AUTHENTICATE", ""))
-        if not hmac.compare_digest(said.get("response", ""), wanted):
+        expected, proof = (_digest(directives, username, password, self._nonce, verb) for verb in ("AUTHENTICATE", ""))
+        if not hmac.compare_digest(directives.get("response", ""), expected):
             raise BadTokenError("the NMToken is not signed with the key that the ResourceManager gave this node")
         self.identifier, self.done = identifier, True
         return RpcSaslProto(state=RpcSaslProto.SUCCESS, token=f"rspauth={proof}".encode())
 
 
-def _digest(said: dict[str, str], username: str, password: str, nonce: str, verb: str) -> str:
-    cnonce, count, uri = said.get("cnonce", ""), said.get("nc", ""), said.get("digest-uri", "")
-    secret = hashlib.md5(f"{username}:{said.get('realm', '')}:{password}".encode()).digest()
+def _digest(directives: dict[str, str], username: str, password: str, nonce: str, verb: str) -> str:
+    cnonce, count, uri = directives.get("cnonce", ""), directives.get("nc", ""), directives.get("digest-uri", "")
+    secret = hashlib.md5(f"{username}:{directives.get('realm', '')}:{password}".encode()).digest()
     a1 = hashlib.md5(secret + f":{nonce}:{cnonce}".encode()).hexdigest()
     a2 = hashlib.md5(f"{verb}:{uri}".encode()).hexdigest()
     return hashlib.md5(f"{a1}:{nonce}:{count}:{cnonce}:auth:{a2}".encode()).hexdigest()

@@ -125,8 +125,8 @@ class Session(asyncio.Protocol):
 
     def _start(self, call: Call) -> None:
         answer = StartContainersResponseProto()
-        for one in StartContainersRequestProto.FromString(call.body).start_container_request:
-            name, why = self._service.start_container(self._attempt_id, one)
+        for entry in StartContainersRequestProto.FromString(call.body).start_container_request:
+            name, why = self._service.start_container(self._attempt_id, entry)
             if why:
                 failed = answer.failed_requests.add(container_id=name)
                 failed.exception.class_name, failed.exception.message = YARN_EXCEPTION, why
@@ -136,22 +136,22 @@ class Session(asyncio.Protocol):
 
     def _stop(self, call: Call) -> None:
         answer = StopContainersResponseProto()
-        for one in StopContainersRequestProto.FromString(call.body).container_id:
-            why = self._service.stop_container(self._attempt_id, container_id(one))
+        for proto in StopContainersRequestProto.FromString(call.body).container_id:
+            why = self._service.stop_container(self._attempt_id, container_id(proto))
             if why:
-                failed = answer.failed_requests.add(container_id=one)
+                failed = answer.failed_requests.add(container_id=proto)
                 failed.exception.class_name, failed.exception.message = YARN_EXCEPTION, why
             else:
-                answer.succeeded_requests.append(one)
+                answer.succeeded_requests.append(proto)
         self._answer(call, answer)
 
     def _statuses(self, call: Call) -> None:
         answer = GetContainerStatusesResponseProto()
-        for one in GetContainerStatusesRequestProto.FromString(call.body).container_id:
-            name = container_id(one)
+        for proto in GetContainerStatusesRequestProto.FromString(call.body).container_id:
+            name = container_id(proto)
             status = self._service.status(name)
             if status is None:
-                failed = answer.failed_requests.add(container_id=one)
+                failed = answer.failed_requests.add(container_id=proto)
                 failed.exception.class_name = YARN_EXCEPTION
                 failed.exception.message = f"Container {name} is not handled by this NodeManager"
             else:

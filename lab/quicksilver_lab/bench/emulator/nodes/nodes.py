@@ -118,18 +118,18 @@ class Nodes:
         node_id = f"{host_of(number)}:{settings.port}"
         slow_times = settings.slow_times if settings.slow(number) else 1.0
         delays, relay = settings.delays, settings.relay
-        return EmulatedNode(node_id, machine, delays, link, self.tally, self._told, relay, slow_times)
+        return EmulatedNode(node_id, machine, delays, link, self.tally, self._forward, relay, slow_times)
 
     async def _listen(self, node: EmulatedNode, accept: Callable[[EmulatedNode], Accept] | None) -> None:
-        made = node.connected if accept is None else accept(node)
+        factory = node.connected if accept is None else accept(node)
         host, _, port = node.id.rpartition(":")
         loop = asyncio.get_running_loop()
         try:
-            self._servers.append(await loop.create_server(made, host, int(port), backlog=_LISTEN))
+            self._servers.append(await loop.create_server(factory, host, int(port), backlog=_LISTEN))
         except OSError as error:
             raise NodeFailedError(f"{node.id} cannot be listened on ({error.strerror}): choose another port") from error
 
-    def _told(self, container_id: str, kind: Literal["began", "done"], now_s: float) -> None:
+    def _forward(self, container_id: str, kind: Literal["began", "done"], now_s: float) -> None:
         if self.umbilical is not None:
             self.umbilical(container_id, kind, now_s)
 
@@ -167,16 +167,16 @@ class Nodes:
 
     def counts(self) -> Counts:
         """Return what happened at all nodes together."""
-        names = [one.name for one in fields(Counts)]
+        names = [count.name for count in fields(Counts)]
         return Counts(**{name: sum(getattr(node.machine.counts, name) for node in self.nodes) for name in names})
 
 
 async def _each(items: Iterable[_T], work: Callable[[_T], Awaitable[None]]) -> None:
     """Do the same for all, some at a time. Raises the first failure."""
-    left = iter(items)
+    iterator = iter(items)
 
     async def some() -> None:
-        for item in left:
+        for item in iterator:
             await work(item)
 
     try:

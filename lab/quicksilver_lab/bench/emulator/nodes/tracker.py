@@ -118,7 +118,7 @@ class Tracker:
         self._token_sequence = 0
         self._ended: dict[str, bytes] = {}
         """Statuses of ended containers that no answered heartbeat has carried."""
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         """Ended containers that were reported."""
         self._unacknowledged: list[str] = []
         """What the ResourceManager does not want to hear of any more, but has not ended."""
@@ -136,7 +136,7 @@ class Tracker:
         for resource in (request.resource, request.physicalResource):
             _fill(resource, seen)
         for name, container in nm.containers.items():
-            if container.asked.app_id in nm.apps:
+            if container.spec.app_id in nm.apps:
                 request.container_statuses.append(_registered_status(name, container))
         for app in sorted(nm.apps):
             number = app.rpartition("_")
@@ -188,14 +188,14 @@ class Tracker:
 
     def _acknowledged(self, answer: NodeHeartbeatResponseProto) -> None:
         if answer.containers_to_be_removed_from_nm or self._unacknowledged:
-            new = [container_id(one) for one in answer.containers_to_be_removed_from_nm]
+            new = [container_id(proto) for proto in answer.containers_to_be_removed_from_nm]
             for name in new:
                 self._ended.pop(name, None)
             names = [*self._unacknowledged, *new]
             self._unacknowledged = self.nm.forget(names)
             for name in names:
                 if name not in self.nm.containers:
-                    self._told.discard(name)
+                    self._reported.discard(name)
                     self._statuses.pop(name, None)
         if not self._missed:
             self._ended.clear()
@@ -228,12 +228,12 @@ class Tracker:
     def _take_ended(self, name: str, container: Container) -> None:
         """Report the end of a container: once, or again until a heartbeat with it is answered."""
         self._statuses.pop(name, None)
-        if container.asked.app_id not in self.nm.apps:
+        if container.spec.app_id not in self.nm.apps:
             del self.nm.containers[name]
-            self._told.discard(name)
+            self._reported.discard(name)
             self._ended[name] = _entry(container_status(name, container))
-        elif name not in self._told:
-            self._told.add(name)
+        elif name not in self._reported:
+            self._reported.add(name)
             self._ended[name] = _entry(container_status(name, container))
 
     def _queue(self) -> OpportunisticContainersStatusProto:
@@ -241,8 +241,8 @@ class Tracker:
         running = [container for container in nm.running.values() if container.opportunistic]
         return OpportunisticContainersStatusProto(
             running_opport_containers=len(running),
-            opport_memory_used=sum(container.asked.size.memory_mb for container in running) // 1024,
-            opport_cores_used=sum(container.asked.size.vcores for container in running),
+            opport_memory_used=sum(container.spec.size.memory_mb for container in running) // 1024,
+            opport_cores_used=sum(container.spec.size.vcores for container in running),
             queued_opport_containers=len(nm.opportunistic),
             wait_queue_length=len(nm.guaranteed) + len(nm.opportunistic),
             opport_queue_capacity=nm.max_queue_length,
@@ -266,12 +266,13 @@ class Tracker:
 def _wishes(answer: NodeHeartbeatResponseProto, now_s: float) -> list[Event]:
     """Return what the ResourceManager wants of the NodeManager, in Hadoop's order."""
     events: list[Event] = [
-        Stop(container_id(one), KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER, now_s)
-        for one in answer.containers_to_cleanup
+        Stop(container_id(proto), KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER, now_s)
+        for proto in answer.containers_to_cleanup
     ]
     events += [AppOver(application_id(app.cluster_timestamp, app.id), now_s) for app in answer.applications_to_cleanup]
     events += [
-        Retyped(container_id(one.id), one.execution_type == OPPORTUNISTIC, now_s) for one in answer.containers_to_update
+        Retyped(container_id(update.id), update.execution_type == OPPORTUNISTIC, now_s)
+        for update in answer.containers_to_update
     ]
     if answer.HasField("container_queuing_limit"):
         events.append(Limited(answer.container_queuing_limit.max_queue_length, now_s))
@@ -288,7 +289,7 @@ def container_status(name: str, container: Container) -> ContainerStatusProto:
         exit_status=container.exit_status,
         executionType=OPPORTUNISTIC if container.opportunistic else GUARANTEED,
     )
-    _fill(status.capability, container.asked.size)
+    _fill(status.capability, container.spec.size)
     return status
 
 
@@ -306,7 +307,7 @@ def _registered_status(name: str, container: Container) -> NMContainerStatusProt
         container_exit_status=container.exit_status,
         executionType=OPPORTUNISTIC if container.opportunistic else GUARANTEED,
     )
-    _fill(status.resource, container.asked.size)
+    _fill(status.resource, container.spec.size)
     return status
 
 

@@ -240,7 +240,7 @@ def test_whatever_happens_every_task_is_asked_for_as_often_as_it_is_missing(
         missing = {n for n, record in enumerate(am.records) if record.ended_s is None} - set(running.values())
         assert set(am.waiting.maps) == {n for n in missing if tasks[n].stage == MAP}
         assert set(am.waiting.reduces) <= {n for n in missing if tasks[n].stage == REDUCE}
-        assert am.asked == (am.waiting.table.total(5, 19, 20), am.waiting.table.total(10))
+        assert am.open_asks == (am.waiting.table.total(5, 19, 20), am.waiting.table.total(10))
         grants = []
         for priority in (5, 10, 19, 20):
             for _ in range(data.draw(st.integers(0, 1 + told[priority, "*"]), "grants")):

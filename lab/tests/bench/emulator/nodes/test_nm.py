@@ -171,7 +171,7 @@ class Shell:
             match command:
                 case Launch(name):
                     assert name not in self.holding
-                    self.holding[name] = self.nm.containers[name].asked.size
+                    self.holding[name] = self.nm.containers[name].spec.size
                     self.due.append(Launched(name, 1))
                 case Run(name):
                     self.due.append(Exited(name, 2))
