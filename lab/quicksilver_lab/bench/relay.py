@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.loadgen import LoadProcess, Measured, Phase
+from quicksilver_lab.bench.load.loadgen import LoadProcess, Measured, Phase
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
 from quicksilver_lab.bench.rig import RM_OPTIONS, Progress, Rig, running, submit
 from quicksilver_lab.bench.stats import percentile, spread

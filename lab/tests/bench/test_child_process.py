@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.child_process import Child, ChildError
+from quicksilver_lab.bench.load.child_process import Child, ChildError
 
 
 class Adder:

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.cli import bench
-from quicksilver_lab.bench.loadgen import Measured, Phase
+from quicksilver_lab.bench.load.loadgen import Measured, Phase
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
 from quicksilver_lab.bench.relay import closed_figures, paced_figures
 from quicksilver_lab.bench.stats import percentile, spread

@@ -4,7 +4,7 @@ import pytest
 
 from hadoop_rpc.connection import AM_PROTOCOL, AUTH_SASL, Call, ClientConnection, ServerConnection
 from hadoop_rpc.protos.yarn_pb2 import AllocateRequestProto, AllocateResponseProto, ContainerProto, ResourceProto
-from quicksilver_lab.bench.heartbeat import beat, is_plain_answer
+from quicksilver_lab.bench.load.heartbeat import beat, is_plain_answer
 
 CLIENT = ClientConnection(client_id=b"sixteen bytes ok")
 NUMBERS = (0, 1, 63, 64, 127, 128, 300, 16383, 16384, 2_000_000)

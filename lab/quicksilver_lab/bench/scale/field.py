@@ -13,7 +13,6 @@ from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
-from quicksilver_lab.bench.child_process import Child
 from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode
@@ -21,6 +20,7 @@ from quicksilver_lab.bench.emulator.nodes.nodes import Accept, Nodes, NodeSettin
 from quicksilver_lab.bench.emulator.nodes.tracker import Relay
 from quicksilver_lab.bench.emulator.reports import Traffic
 from quicksilver_lab.bench.emulator.site import Site, Wiring
+from quicksilver_lab.bench.load.child_process import Child
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 

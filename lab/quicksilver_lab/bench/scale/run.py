@@ -19,7 +19,7 @@ import requests
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
-from quicksilver_lab.bench.loadgen import LoadProcess, Measured, Phase
+from quicksilver_lab.bench.load.loadgen import LoadProcess, Measured, Phase
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.procstat import cpu_s, machine_cpu_s, rss_mb
 from quicksilver_lab.bench.relay import closed_figures, paced_figures

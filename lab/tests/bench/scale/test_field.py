@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from quicksilver_lab.bench.child_process import ChildError
-from quicksilver_lab.bench.loadgen import LoadProcess, Phase
+from quicksilver_lab.bench.load.child_process import ChildError
+from quicksilver_lab.bench.load.loadgen import LoadProcess, Phase
 from quicksilver_lab.bench.scale.field import FieldProcess, Plot
 
 NOWHERE = ("127.0.0.1", 1)

@@ -12,8 +12,8 @@ from typing import Final
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.errors import QuicksilverError
-from quicksilver_lab.bench.child_process import Child
-from quicksilver_lab.bench.masters import Link, Master
+from quicksilver_lab.bench.load.child_process import Child
+from quicksilver_lab.bench.load.masters import Link, Master
 from quicksilver_lab.bench.procstat import cpu_s, machine_cpu_s
 
 CONNECT_AT_ONCE: Final = 16

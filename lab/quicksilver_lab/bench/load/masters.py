@@ -18,7 +18,7 @@ from hadoop_rpc.protos.yarn_pb2 import (
     RegisterApplicationMasterRequestProto,
     RegisterApplicationMasterResponseProto,
 )
-from quicksilver_lab.bench.heartbeat import Beat, beat, is_plain_answer
+from quicksilver_lab.bench.load.heartbeat import Beat, beat, is_plain_answer
 
 _SETUP_CALL_ID: Final = 0x7FFF0000
 """Call id of the registration; those of heartbeats count from 0."""
