@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from tests.gate.lanes import known_durations
@@ -26,6 +27,11 @@ def modules(*tops: str) -> list[Path]:
     return [path for path in paths if path.name != "__init__.py" and not path.stem.endswith("_pb2")]
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def test_no_folder_has_too_many_modules() -> None:
     sizes = Counter(path.parent.relative_to(ROOT) for path in modules(*PARTS, "tests", "apps/tests", "lab/tests"))
     assert len(sizes) > 40
@@ -36,7 +42,7 @@ def test_no_class_has_too_many_methods_its_bases_included() -> None:
     own: dict[str, Methods] = {}
     bases: dict[str, list[str]] = {}
     for path in modules(*PARTS):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 where = f"{path.relative_to(ROOT)}:{node.name}"
                 functions = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -57,7 +63,7 @@ def test_no_function_is_too_long() -> None:
     lengths = {
         f"{path.relative_to(ROOT)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
         for path in modules(*PARTS)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert {where: lines for where, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}
@@ -66,7 +72,7 @@ def test_no_function_is_too_long() -> None:
 def names(path: Path) -> list[str]:
     """Return the functions, arguments and variables of a module."""
     listed = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             listed.append(node.name)
         elif isinstance(node, ast.arg):
