@@ -185,23 +185,23 @@ def test_stops_end_a_process_and_unknown_containers_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "command", "complaint"),
+    ("allocated", "command", "complaint"),
     [
-        (container(key=b"another"), "emulated 1", "illegally generated token"),
-        (container(identifier=41), "emulated 1", "allocated by a previous RM"),
-        (container(expires_s=-1), "emulated 1", "This token is expired"),
-        (container("container_1700000000000_0008_01_000001"), "emulated 1", "NMToken for application attempt"),
-        (container(), "sleep 1", "cannot be emulated: give `emulated SECONDS"),
-        (container(), "emulated soon", "cannot be emulated"),
+        ({"key": b"another"}, "emulated 1", "illegally generated token"),
+        ({"identifier": 41}, "emulated 1", "allocated by a previous RM"),
+        ({"expires_s": -1}, "emulated 1", "This token is expired"),
+        ({"name": "container_1700000000000_0008_01_000001"}, "emulated 1", "NMToken for application attempt"),
+        ({}, "sleep 1", "cannot be emulated: give `emulated SECONDS"),
+        ({}, "emulated soon", "cannot be emulated"),
     ],
 )
-def test_a_start_is_refused_as_a_node_manager_does(one: y.ContainerProto, command: str, complaint: str) -> None:
+def test_a_start_is_refused_as_a_node_manager_does(allocated: dict[str, Any], command: str, complaint: str) -> None:
     async def go() -> None:
         bench = Bench()
         await bench.node.start()
         async with bench.client() as client:
             with pytest.raises(ContainerRefusedError) as refused:
-                await client.start(one, command)
+                await client.start(container(**allocated), command)
         assert complaint in refused.value.text
         assert sum(bench.tally.refused.values()) == 1 and not bench.node.machine.containers
 
