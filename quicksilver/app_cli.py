@@ -24,7 +24,7 @@ _PLACES: Final[Mapping[str, tuple[str, str]]] = {
     "run": (f"{_CLIENT}.submit_commands", "run"),
     "submit": (f"{_CLIENT}.submit_commands", "submit"),
     "services": (f"{_CLIENT}.cli", "services"),
-    "logs": (f"{_CLIENT}.log_commands", "logs"),
+    "logs": (f"{_CLIENT}.logs.commands", "logs"),
     "scale": (f"{_CLIENT}.cli", "scale"),
     "wait": (f"{_CLIENT}.cli", "wait"),
     "kill": (f"{_CLIENT}.cli", "kill"),

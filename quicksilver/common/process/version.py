@@ -15,7 +15,7 @@ _OTHERS: Final = {"quicksilver_apps": APPS, "quicksilver_lab": LAB}
 
 def missing(command: str, module: str) -> str:
     """Return the error of a command without a module: one of ours is in another distribution."""
-    distribution = _OTHERS.get(module.split(".")[0])
+    distribution = _OTHERS.get(module)
     if distribution is None:
         return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
     remedy = f"run pip install {distribution}=={version()}"
