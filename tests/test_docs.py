@@ -1,4 +1,4 @@
-"""The pages of docs/ are linked from the README, their links lead somewhere, and the paths that they name are there."""
+"""The pages of docs/ and lab/docs/: their links lead somewhere, and the paths that they name are there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 
 from quicksilver.cli import COMMANDS
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 
-PAGES: Final = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"])
+PAGES: Final = sorted(
+    [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *LAB_DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"]
+)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _PATH: Final = re.compile(
@@ -63,9 +65,13 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken(page) == ["gone.md", "#a-b"]
 
 
-def navigation() -> list[str]:
-    """Return the pages in the navigation of the site, those included that may be missing."""
-    nav = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE | re.DOTALL)
+def test_a_page_of_docs_links_to_no_page_of_the_lab() -> None:
+    assert [(named(page), link) for page in DOCS.glob("*.md") for link in links(page) if "lab/" in link] == []
+
+
+def navigation(config: Path) -> list[str]:
+    """Return the pages in the navigation of a site, those included that may be missing."""
+    nav = re.search(r"^nav:\n(.*)", config.read_text(), re.MULTILINE | re.DOTALL)
     assert nav is not None
     return re.findall(r"^ +- (\S+\.md)$", nav[1], re.MULTILINE)
 
@@ -75,7 +81,10 @@ def test_the_navigation_has_each_page_once() -> None:
     optional = re.search(r"optional_pages: \[(.*)\]", (ROOT / "mkdocs.yml").read_text())
     assert optional is not None
     missing = [name for name in optional[1].split(", ") if not (DOCS / name).exists()]
-    assert sorted(navigation()) == sorted([*(page.name for page in DOCS.glob("*.md")), *generated, *missing])
+    assert sorted(navigation(ROOT / "mkdocs.yml")) == sorted(
+        [*(page.name for page in DOCS.glob("*.md")), *generated, *missing]
+    )
+    assert sorted(navigation(ROOT / "lab" / "mkdocs.yml")) == sorted(page.name for page in LAB_DOCS.glob("*.md"))
 
 
 def test_the_readme_leads_to_the_pages_that_a_new_user_needs() -> None:
@@ -95,7 +104,7 @@ def test_the_readme_leads_to_the_pages_that_a_new_user_needs() -> None:
 
 
 def test_each_page_says_first_what_it_is_good_for() -> None:
-    pages = [page for page in DOCS.glob("*.md") if page.name != "settings.md"]  # generated
+    pages = [page for page in (*DOCS.glob("*.md"), *LAB_DOCS.glob("*.md")) if page.name != "settings.md"]  # generated
     late = [named(page) for page in pages if "Good for:" not in " ".join(prose(page).splitlines()[:4])]
     assert late == []
 

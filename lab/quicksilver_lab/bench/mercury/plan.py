@@ -105,7 +105,7 @@ def chosen(
         if (not workloads or part.workload in workloads) and kept.repeated + kept.once:
             found.append(kept)
     if not found:
-        raise ValueError(f"no part of the plan has {', '.join([*workloads, *competitors])}; see docs/benchmarks.md")
+        raise ValueError(f"no part of the plan has {', '.join([*workloads, *competitors])}; see lab/docs/benchmarks.md")
     return tuple(found)
 
 
