@@ -54,8 +54,8 @@ def with_table(page: str, rows: Iterable[str]) -> str:
     """Return a page with its table as it is now. Raises ValueError when it has no place for it."""
     if _BEGIN not in page or _END not in page:
         raise ValueError(f"the page has no lines {_BEGIN.strip()} and {_END.strip()}; add them")
-    made = "".join(f"{row}\n" for row in rows)
-    return re.sub(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", lambda _: f"{_BEGIN}{made}{_END}", page, flags=re.DOTALL)
+    table = "".join(f"{row}\n" for row in rows)
+    return re.sub(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", lambda _: f"{_BEGIN}{table}{_END}", page, flags=re.DOTALL)
 
 
 if __name__ == "__main__":

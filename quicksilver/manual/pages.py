@@ -40,10 +40,10 @@ def docs_root() -> Path:
 
 def lab_docs_root() -> Path | None:
     """Return lab/docs/, which is inside the package quicksilver_lab when installed; None without this package."""
-    found = importlib.util.find_spec(_LAB)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(_LAB)
+    if spec is None or spec.origin is None:
         return None
-    package = Path(found.origin).parent
+    package = Path(spec.origin).parent
     return next((root for root in (package / "docs", package.parent / "docs") if root.is_dir()), None)
 
 
