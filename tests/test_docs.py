@@ -130,12 +130,39 @@ def test_each_command_that_a_page_names_exists() -> None:
     assert set(re.findall(r"`quicksilver ([a-z]+)", text)) - COMMANDS.keys() == set()
 
 
+MOST_WORDS_BY_HAND: Final = 60_000
+GENERATED: Final = frozenset(("settings.md",))
+_MADE: Final = re.compile(r"^<!-- (\w+)(?:: made [^>]*)? -->\n.*?^<!-- (?:/|end of )\1 -->$", re.MULTILINE | re.DOTALL)
+"""A part of a page that the code makes, and that a test holds equal to it."""
+
+
+def words_by_hand(text: str) -> int:
+    """Return the words of a page, as `wc -w` counts them, without the parts that the code makes."""
+    return len(_MADE.sub("", text).split())
+
+
+def test_the_admins_site_is_short_enough_to_be_read() -> None:
+    pages = {page.name: words_by_hand(page.read_text()) for page in DOCS.glob("*.md") if page.name not in GENERATED}
+    assert sum(pages.values()) <= MOST_WORDS_BY_HAND, sorted(pages.items(), key=lambda page: -page[1])[:10]
+
+
+def test_parts_that_the_code_makes_are_not_counted() -> None:
+    begin, end = "<!-- bounds: made by `python -m x` -->", "<!-- end of bounds -->"
+    assert words_by_hand(f"one\n{begin}\n| a | b |\n{end}\ntwo\n<!-- states -->\nx y z\n<!-- /states -->\n") == 2
+    assert words_by_hand("one <!-- test: mistakes --> two\n") == 6
+
+
+def test_each_setting_is_written_once() -> None:
+    tables = re.compile(r"^\| setting\b.*\| (?:default|meaning)\b", re.MULTILINE)
+    assert [page.name for page in DOCS.glob("*.md") if tables.search(page.read_text())] == ["settings.md"]
+
+
 GLOSSARY: Final = DOCS / "glossary.md"
 
 
-def rows(heading: str) -> list[tuple[str, ...]]:
-    """Return the cells of the glossary's table below `heading`, without its head."""
-    part = GLOSSARY.read_text().partition(heading)[2].partition("\n## ")[0]
+def rows(heading: str, page: Path = GLOSSARY) -> list[tuple[str, ...]]:
+    """Return the cells of a page's table below `heading`, without its head."""
+    part = page.read_text().partition(heading)[2].partition("\n## ")[0]
     return [
         tuple(cell.strip() for cell in line.strip("|").split("|")) for line in re.findall(r"^\|.*\|$", part, re.M)[2:]
     ]
@@ -160,7 +187,10 @@ def test_each_word_has_one_line_and_a_meaning() -> None:
 
 def test_no_module_has_a_name_that_is_not_used_any_more() -> None:
     gone = {
-        word.replace(" ", "_") for then, _ in rows("## Not used any more") if "(" not in then for word in words(then)
+        word.replace(" ", "_")
+        for then, _ in rows("## Not used any more", LAB_DOCS / "internals.md")
+        if "(" not in then
+        for word in words(then)
     }
     modules = {
         path.stem: path for top in ("rm_proxy", "sidecar", "quicksilver/common") for path in (ROOT / top).rglob("*.py")
