@@ -115,7 +115,7 @@ def _inside(markdown: str) -> str:
 def _path(link: re.Match[str]) -> str:
     """Return the path of a page that is not in this site, after the words of the link."""
     words, path = link.groups()
-    return f"`{path}`" if words in (Path(path).name, Path(path).stem) else f"{words} (`{path}`)"
+    return f"`{path}`" if words in (path, Path(path).name, Path(path).stem) else f"{words} (`{path}`)"
 
 
 def _table(diagram: re.Match[str]) -> str:
