@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
 
 setup:
 	@scripts/setup run
@@ -129,6 +129,9 @@ lock: setup ## resolve all dependencies anew: development, what a node installs,
 
 docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
 	@$(PYTHON) scripts/site.py
+
+lab-docs: setup ## the pages for who studies quicksilver as a site, in build/lab-site
+	@$(PYTHON) scripts/site.py --lab
 
 wheels: setup docs ## dist/: yarn-quicksilver, -apps with described applications, -lab with local clusters, workloads and measurements
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./apps ./lab

@@ -31,7 +31,8 @@ class ProxySettings(SettingsModel):
     rm_conf_dir: Path | None = None
     """The ResourceManager's own configuration directory, where it differs from the clients' HADOOP_CONF_DIR."""
     rm_id: str | None = None
-    """With high availability: the id of the ResourceManager in front of which this proxy stands."""
+    """With high availability: the id of the ResourceManager in front of which this proxy stands; default:
+    yarn.resourcemanager.ha.id."""
     rm_web: str | None = None
     """URL of the ResourceManager's web server; default from HADOOP_CONF_DIR."""
     kerberos_principal: str | None = None

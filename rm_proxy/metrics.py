@@ -73,12 +73,16 @@ class ProxyMetrics:
             "allocates", "Allocate calls, by what was done (rewritten, passed; own: made for a waiting one).", "action"
         )
         self.polled = self.allocates.labels("own")
-        self.waiting_calls = self._gauge("waiting_calls", "Allocate calls whose answers wait for news.")
+        self.waiting_calls = self._gauge(
+            "waiting_calls", "Allocate calls whose answers wait for news (`policies.long_poll`)."
+        )
         self.long_polls = self._histogram(
             "long_poll_seconds", "How long answers waited for news, by why the wait ended.", _LONG_POLLS_S, "end"
         )
         self.long_polls_off = self._counter(
-            "long_polls_off", "Applications that wait no more, by sign of harm.", "sign"
+            "long_polls_off",
+            "Applications that wait no more, by sign of harm (broken, behind, stale, refused).",
+            "sign",
         )
         self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
 
@@ -125,7 +129,11 @@ class ProxyMetrics:
         )
         self.releases = self._counter("releases", "Containers released by the proxy, by reason.", "reason")
         self.moves = self._counter(
-            "moves", "Waiting containers that were to move, by cause (steal, correct) and outcome.", "cause", "outcome"
+            "moves",
+            "Waiting containers that were to move, by cause (steal, correct) and outcome (there, elsewhere, "
+            "guaranteed, kept: not shed in time, lost: not asked for again in time).",
+            "cause",
+            "outcome",
         )
         self.completions = self._counter(
             "completions", "Completions delivered to application masters, by origin (rm, translated, own).", "origin"
@@ -145,21 +153,31 @@ class ProxyMetrics:
             "agrees",
         )
         self.shadow_faults = self._counter(
-            "shadow_faults", "Policies of an alternative that failed beside the real ones.", "alternative", "slot"
+            "shadow_faults",
+            "Policies of an alternative that failed beside the real ones, by alternative and slot.",
+            "alternative",
+            "slot",
         )
         self.promotions = self._counter(
-            "promotions", "Promotions of running queueable containers (asked, promoted, refused, ended).", "result"
+            "promotions",
+            "Promotions of running queueable containers, by result (asked, promoted, refused, "
+            "ended before it was decided).",
+            "result",
         )
         self.promotions_open = self._gauge(
             "promotions_open", "Promotions that the ResourceManager has not decided on yet."
         )
         self.estimate_error = self._histogram(
             "estimate_error_ratio",
-            "Error of the expected duration of ended containers, as a part of how long they ran, by source.",
+            "Error of the expected duration of ended containers, as a part of how long they ran, by source "
+            "(task, stage, name, tag, rule, default).",
             _ERRORS,
             "source",
         )
-        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations but cannot be read.")
+        self.bad_tags = self._counter(
+            "bad_tags",
+            "Tags of applications that look like durations (`expected_s:...`) but cannot be read; the log names them.",
+        )
 
     def _budget(self) -> None:
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
@@ -179,7 +197,11 @@ class ProxyMetrics:
             "how",
             "result",
         )
-        self.settings = Info("quicksilver_proxy_settings", "The settings in use.", registry=self.registry)
+        self.settings = Info(
+            "quicksilver_proxy_settings",
+            "The version of the settings in use: number, digest, open windows.",
+            registry=self.registry,
+        )
 
     def _surroundings(self) -> None:
         self.nodes = self._gauge("nodes", "Nodes by use (usable, drained, no_sidecar, not_running, unusable).", "use")

@@ -38,7 +38,9 @@ class QueueMetrics:
         self._ended: OrderedDict[str, float] = OrderedDict()
         """Work of containers that ended and whose completion is not known yet."""
         by_type = ("queue", "type")
-        self.grants = self._counter("grants", "Containers allocated, by queue, type and kind.", *by_type, "kind")
+        self.grants = self._counter(
+            "grants", "Containers allocated, by queue, type (MAPREDUCE, SPARK, TEZ, other) and kind.", *by_type, "kind"
+        )
         self.allocation_s = self._histogram(
             "allocation_delay_seconds", "Time from the ask to the delivery, by queue and kind.", "queue", "kind"
         )
@@ -48,14 +50,18 @@ class QueueMetrics:
             *by_type,
         )
         self.kills = self._counter(
-            "kills", "Containers killed, by queue, type and cause (room, memory, proxy; yarn).", *by_type, "cause"
+            "kills",
+            "Containers killed, by queue, type and cause: room, memory, queued (its NodeManager queued it), admit, "
+            "proxy, yarn (YARN's preemption, or its NodeManager).",
+            *by_type,
+            "cause",
         )
         self.sheds = self._counter(
             "sheds", "Waiting containers that were shed, by queue, type and cause.", *by_type, "cause"
         )
         self.lost_s = self._counter(
             "lost_seconds",
-            "Work of killed containers: CPU seconds, else seconds for which they ran.",
+            "Work of killed containers by queue, type and cause: CPU seconds, else seconds for which they ran.",
             *by_type,
             "cause",
         )

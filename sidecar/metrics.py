@@ -79,7 +79,7 @@ class SidecarMetrics:
     def _containers(self) -> None:
         self.starts = self._counter("starts", "Starts by action (held, forwarded).", "action")
         self.events = self._counter("container_events", "Events of containers by kind.", "kind")
-        self.sheds = self._counter("sheds", "Waiting containers given up, by cause.", "cause")
+        self.sheds = self._counter("sheds", "Waiting containers that were shed, by cause.", "cause")
         self.max_wait_s = self._gauge("max_wait_seconds", "Longer waits are shed; NaN without a limit.")
         self.max_queue = self._gauge("max_queue", "Longer queues are shed; NaN without a limit.")
         self.limit_q_mb = self._gauge("limit_q_mb", "Memory that is left to queueable containers; NaN without a limit.")
@@ -134,7 +134,7 @@ class SidecarMetrics:
             "how",
             "result",
         )
-        self.settings = Info(_P + "settings", "The settings in use.", registry=self.registry)
+        self.settings = Info(_P + "settings", "The version of the settings in use.", registry=self.registry)
         self.policy_faults = self._counter("policy_faults", "Faults of policies, by slot.", "slot")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

@@ -1,4 +1,4 @@
-"""The pages of docs/ are linked from the README, their links lead somewhere, and the paths that they name are there."""
+"""The pages of docs/ and lab/docs/: their links lead somewhere, and the paths that they name are there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Final
 import pytest
 
 from quicksilver.cli import COMMANDS
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 
-PAGES: Final = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"])
+PAGES: Final = sorted(
+    [*ROOT.glob("*.md"), *DOCS.glob("*.md"), *LAB_DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"]
+)
 _LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 _PATH: Final = re.compile(
@@ -63,9 +65,13 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken(page) == ["gone.md", "#a-b"]
 
 
-def navigation() -> list[str]:
-    """Return the pages in the navigation of the site, those included that may be missing."""
-    nav = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE | re.DOTALL)
+def test_a_page_of_docs_links_to_no_page_of_the_lab() -> None:
+    assert [(named(page), link) for page in DOCS.glob("*.md") for link in links(page) if "lab/" in link] == []
+
+
+def navigation(config: Path) -> list[str]:
+    """Return the pages in the navigation of a site, those included that may be missing."""
+    nav = re.search(r"^nav:\n(.*)", config.read_text(), re.MULTILINE | re.DOTALL)
     assert nav is not None
     return re.findall(r"^ +- (\S+\.md)$", nav[1], re.MULTILINE)
 
@@ -75,7 +81,10 @@ def test_the_navigation_has_each_page_once() -> None:
     optional = re.search(r"optional_pages: \[(.*)\]", (ROOT / "mkdocs.yml").read_text())
     assert optional is not None
     missing = [name for name in optional[1].split(", ") if not (DOCS / name).exists()]
-    assert sorted(navigation()) == sorted([*(page.name for page in DOCS.glob("*.md")), *generated, *missing])
+    assert sorted(navigation(ROOT / "mkdocs.yml")) == sorted(
+        [*(page.name for page in DOCS.glob("*.md")), *generated, *missing]
+    )
+    assert sorted(navigation(ROOT / "lab" / "mkdocs.yml")) == sorted(page.name for page in LAB_DOCS.glob("*.md"))
 
 
 def test_the_readme_leads_to_the_pages_that_a_new_user_needs() -> None:
@@ -95,7 +104,7 @@ def test_the_readme_leads_to_the_pages_that_a_new_user_needs() -> None:
 
 
 def test_each_page_says_first_what_it_is_good_for() -> None:
-    pages = [page for page in DOCS.glob("*.md") if page.name != "settings.md"]  # generated
+    pages = [page for page in (*DOCS.glob("*.md"), *LAB_DOCS.glob("*.md")) if page.name != "settings.md"]  # generated
     late = [named(page) for page in pages if "Good for:" not in " ".join(prose(page).splitlines()[:4])]
     assert late == []
 
@@ -121,12 +130,39 @@ def test_each_command_that_a_page_names_exists() -> None:
     assert set(re.findall(r"`quicksilver ([a-z]+)", text)) - COMMANDS.keys() == set()
 
 
+MOST_WORDS_BY_HAND: Final = 60_000
+GENERATED: Final = frozenset(("settings.md",))
+_MADE: Final = re.compile(r"^<!-- (\w+)(?:: made [^>]*)? -->\n.*?^<!-- (?:/|end of )\1 -->$", re.MULTILINE | re.DOTALL)
+"""A part of a page that the code makes, and that a test holds equal to it."""
+
+
+def words_by_hand(text: str) -> int:
+    """Return the words of a page, as `wc -w` counts them, without the parts that the code makes."""
+    return len(_MADE.sub("", text).split())
+
+
+def test_the_admins_site_is_short_enough_to_be_read() -> None:
+    pages = {page.name: words_by_hand(page.read_text()) for page in DOCS.glob("*.md") if page.name not in GENERATED}
+    assert sum(pages.values()) <= MOST_WORDS_BY_HAND, sorted(pages.items(), key=lambda page: -page[1])[:10]
+
+
+def test_parts_that_the_code_makes_are_not_counted() -> None:
+    begin, end = "<!-- bounds: made by `python -m x` -->", "<!-- end of bounds -->"
+    assert words_by_hand(f"one\n{begin}\n| a | b |\n{end}\ntwo\n<!-- states -->\nx y z\n<!-- /states -->\n") == 2
+    assert words_by_hand("one <!-- test: mistakes --> two\n") == 6
+
+
+def test_each_setting_is_written_once() -> None:
+    tables = re.compile(r"^\| setting\b.*\| (?:default|meaning)\b", re.MULTILINE)
+    assert [page.name for page in DOCS.glob("*.md") if tables.search(page.read_text())] == ["settings.md"]
+
+
 GLOSSARY: Final = DOCS / "glossary.md"
 
 
-def rows(heading: str) -> list[tuple[str, ...]]:
-    """Return the cells of the glossary's table below `heading`, without its head."""
-    part = GLOSSARY.read_text().partition(heading)[2].partition("\n## ")[0]
+def rows(heading: str, page: Path = GLOSSARY) -> list[tuple[str, ...]]:
+    """Return the cells of a page's table below `heading`, without its head."""
+    part = page.read_text().partition(heading)[2].partition("\n## ")[0]
     return [
         tuple(cell.strip() for cell in line.strip("|").split("|")) for line in re.findall(r"^\|.*\|$", part, re.M)[2:]
     ]
@@ -151,7 +187,10 @@ def test_each_word_has_one_line_and_a_meaning() -> None:
 
 def test_no_module_has_a_name_that_is_not_used_any_more() -> None:
     gone = {
-        word.replace(" ", "_") for then, _ in rows("## Not used any more") if "(" not in then for word in words(then)
+        word.replace(" ", "_")
+        for then, _ in rows("## Not used any more", LAB_DOCS / "internals.md")
+        if "(" not in then
+        for word in words(then)
     }
     modules = {
         path.stem: path for top in ("rm_proxy", "sidecar", "quicksilver/common") for path in (ROOT / top).rglob("*.py")

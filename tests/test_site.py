@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds strictly, loads nothing from the network, and is served below a path."""
+"""The documentation as two sites: both build strictly and load nothing from the network; one is served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from quicksilver.common.http.rest_server import install_error_handlers
 from quicksilver.common.web.docs_site import docs_routes
 from quicksilver.common.web.pages import Pages
 from rm_proxy.ui.site import SITE as DASHBOARD
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 
 pytestmark = pytest.mark.packages
 
@@ -37,8 +37,8 @@ _LOADED: Final = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|
 """Of a page: what a browser loads by itself. `canonical` links and the like do not occur."""
 
 
-def build(root: Path, into: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(root / "scripts" / "site.py"), str(into)]
+def build(root: Path, into: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(root / "scripts" / "site.py"), *options, str(into)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
@@ -57,15 +57,33 @@ def test_each_page_is_built(site: Path) -> None:
     assert "img/las.svg" in (site / "concepts.html").read_text()
 
 
-def test_no_page_loads_anything_from_the_network(site: Path) -> None:
-    loaded = {link for page in site.glob("*.html") for link in _LOADED.findall(page.read_text())}
+@pytest.fixture(scope="module")
+def lab_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("lab-site")
+    done = build(ROOT, folder, "--lab")
+    assert done.returncode == 0, done.stdout + done.stderr
+    yield folder
+
+
+def test_the_site_of_the_lab_has_its_own_pages_and_names_the_others_by_path(site: Path, lab_site: Path) -> None:
+    built = {page.stem for page in lab_site.glob("*.html")} - {"404"}
+    assert built == {page.stem for page in LAB_DOCS.glob("*.md")}
+    assert not (site / "benchmarks.html").exists()
+    text = (lab_site / "index.html").read_text()
+    assert "<title>quicksilver lab</title>" in text and "<code>docs/simulate.md</code>" in text
+    assert "../docs/" not in "".join(page.read_text() for page in lab_site.glob("*.html"))
+
+
+def test_no_page_loads_anything_from_the_network(site: Path, lab_site: Path) -> None:
+    pages = [page.read_text() for folder in (site, lab_site) for page in folder.glob("*.html")]
+    loaded = {link for page in pages for link in _LOADED.findall(page)}
     assert len(loaded) > 10
     assert [link for link in loaded if urlsplit(link).netloc] == []
-    assert "class=mermaid" not in "".join(page.read_text() for page in site.glob("*.html"))
+    assert "class=mermaid" not in "".join(pages)
 
 
-def test_state_diagrams_are_tables(site: Path) -> None:
-    text = (site / "states.html").read_text()
+def test_state_diagrams_are_tables(lab_site: Path) -> None:
+    text = (lab_site / "states.html").read_text()
     assert "stateDiagram" not in text and "the ResourceManager registered it</td>" in text
 
 

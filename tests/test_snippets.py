@@ -22,7 +22,7 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 from tests.snippets import (
     Block,
     blocks,
@@ -34,7 +34,11 @@ from tests.snippets import (
     shell_text,
 )
 
-PAGES: Final = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
+PAGES: Final = [
+    *sorted(DOCS.glob("*.md")),
+    *sorted(LAB_DOCS.glob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+]
 BLOCKS: Final = [block for page in [*PAGES, ROOT / "hadoop-conf" / "README.md"] for block in blocks(page)]
 # fmt: off
 OTHER_PROGRAMS: Final = frozenset((

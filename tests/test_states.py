@@ -1,4 +1,4 @@
-"""docs/states.md draws the transition tables of the code."""
+"""lab/docs/states.md draws the transition tables of the code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rm_proxy.attempt.registration.registration import (
     Registration,
 )
 from sidecar.tracker.relay import TRANSITIONS as RELAY_TRANSITIONS
-from tests.paths import DOCS
+from tests.paths import LAB_DOCS
 
 START = "[*]"
 
@@ -46,9 +46,9 @@ def tracker() -> str:
 @pytest.mark.parametrize("table", [registration, stages, tracker])
 def test_the_docs_draw_the_table(table: object) -> None:
     assert callable(table)
-    text, name = (DOCS / "states.md").read_text(), table.__name__
+    text, name = (LAB_DOCS / "states.md").read_text(), table.__name__
     (drawn,) = re.findall(rf"<!-- {name} -->\n```mermaid\n(.*?)\n```\n<!-- /{name} -->", text, re.DOTALL)
-    assert drawn == table(), f"write {name}() between the two marks of docs/states.md"
+    assert drawn == table(), f"write {name}() between the two marks of lab/docs/states.md"
 
 
 @pytest.mark.parametrize("state", AttemptState)

@@ -47,7 +47,8 @@ class AppAdmission(PolicyConfig):
     order: RequestOrder = Field(RequestOrder.FIFO, json_schema_extra={"source": "Zoe, §4.2"})
     """Which application goes first, of those of one priority."""
     size: Size = Field(Size.RUNTIME, json_schema_extra={"source": "Zoe, Table 2"})
-    """The size by which `sjf`, `srpt` and `hrrn` order."""
+    """The size by which `sjf`, `srpt` and `hrrn` order: runtime (1d), runtime x containers (2d), runtime x the sum of
+    cores x GB (3d)."""
     runtime_s: float = Field(600.0, gt=0, json_schema_extra={"source": "own"})
     """Expected runtime of an application that names none (tag `runtime_s:SECONDS`)."""
     interactive_priority: int = Field(1000, ge=0, json_schema_extra={"source": "own; Zoe, §4.5"})
@@ -55,8 +56,9 @@ class AppAdmission(PolicyConfig):
     count: Literal["memory", "both"] = Field("both", json_schema_extra={"source": "Zoe, §3.2"})
     """Resources that are counted: `memory` where the ResourceManager counts no vcores (DefaultResourceCalculator)."""
     core: tuple[CoreRule, ...] = Field(DEFAULT_CORE, json_schema_extra={"source": "own; Zoe, §2.1"})
-    """What is core, by application type and queue; the first rule that matches counts. An application's own tags
-    (`core:PRIORITY=COUNT`) come before."""
+    """What is core, by application type and queue (globs): a number of containers, `initial` (those of the first
+    request) or `all`; the first rule that matches counts. An application's own tags (`core:PRIORITY=COUNT`) come
+    before."""
     idle_s: float = Field(0.0, ge=0, json_schema_extra={"source": "own; Zoe, §8"})
     """Elastic containers that used next to no CPU for this time are given back; 0: never. An application's own tag
     (`idle_s:SECONDS`) comes before."""

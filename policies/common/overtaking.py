@@ -26,9 +26,11 @@ class Bypassing(PolicyConfig):
         ge=0,
         json_schema_extra={"source": "Eagle thesis §3.5: 5 times the estimated duration of a task of its job"},
     )
-    """Work that may overtake a waiting container, as a multiple of its own expected duration; `.inf` for no limit."""
+    """Work that may overtake a waiting container, as a multiple of its own expected duration; `.inf` for no limit: then
+    it may starve."""
     bypass_limit_s: float = Field(0.0, ge=0, json_schema_extra={"source": "own"})
-    """Work that may overtake a waiting container, however short it is; `.inf` for no limit."""
+    """Work that may overtake a waiting container, however short it is; the higher of the two limits counts; `.inf` for
+    no limit."""
 
     def limit_s(self, waiting: ContainerView) -> float:
         """Return how much expected work, in seconds, may overtake this container."""

@@ -43,11 +43,13 @@ class Shrinking(PolicyConfig):
         {"SPARK": Way.NONE, "FLINK": Way.NONE, "APACHE FLINK": Way.NONE},
         json_schema_extra={"source": "own: executors serve each other's blocks"},
     )
-    """How containers of an application type are preempted, where it is not the policy's own way; upper case."""
+    """How containers of an application type (upper case) are preempted, where it is not the policy's own way: shrink,
+    freeze, kill or none."""
 
     overcommit: Overcommit = Field(Overcommit.NONE, json_schema_extra={"source": "own"})
     """Whether a guaranteed container may start beside queueable ones where they have allocated the memory, but do not
-    use it: then they are shrunk in place of being killed."""
+    use it: then they are shrunk in place of being killed. With measured, physical memory beyond sidecar.reserve_mb
+    counts as free, as far as the NodeManager is configured with more than sidecar.memory_mb."""
     victims: Victims = Field(Victims.LEAST_WORK, json_schema_extra={"source": "own"})
     """Order of kills when memory is needed, which shrinking does not free."""
 

@@ -95,7 +95,7 @@ class Match(Section):
     """The requests that a rule applies to: each named property must fit; a list fits if one of its values does."""
 
     queue: Globs = ()
-    """YARN queues, as globs; a queue stands for those below it too."""
+    """YARN queues, as globs; a queue stands for those below it too, and `batch` for `root.batch`."""
     user: Globs = ()
     """Users, as globs."""
     type: Globs = ()
@@ -105,9 +105,11 @@ class Match(Section):
     tag: Globs = ()
     """Application tags, as globs; one of the application's tags must fit."""
     priority: Annotated[Priorities, BeforeValidator(_priorities)] = Priorities()
-    """Request priorities as YARN has them (MapReduce: 5 failed maps, 10 reduces, 20 maps)."""
+    """Request priorities as YARN has them (MapReduce: 5 failed maps, 10 reduces, 20 maps): a number, a list of numbers,
+    or {min: .., max: ..}."""
     progress: Progress = Progress()
-    """How far the job is, from 0 to 1, as its application master reported it when it asked."""
+    """How far the job is, {min: .., max: ..} from 0 to 1, as its application master reported it when it asked.
+    Containers that wait for a place keep the route that they got."""
 
     def __str__(self) -> str:
         parts = [f"{name} {'|'.join(globs)}" for name in _NAMES if (globs := getattr(self, name))]
@@ -189,7 +191,8 @@ class ModeRule(Section):
     mode: Mode
     """Active, shadow (decide and record, change nothing) or bypass (bytes pass as they are)."""
     percent: float = Field(100.0, ge=0, le=100)
-    """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
+    """Percent of the applications that earlier entries left, chosen by their ids: the same one always gets the same
+    answer, and a higher percentage keeps the earlier ones."""
 
     def takes(self, app_id: str) -> bool:
         """Return whether an application is in this rule's part; raising `percent` keeps those that were."""
@@ -228,7 +231,8 @@ class Estimate(Section):
     doubt_tags: bool = True
     """Whether tags of users whose tags were wrong before are corrected, and weigh less (own; Mercury §4.1)."""
     prior_weight: float = Field(3.0, ge=0, le=1000, json_schema_extra={"unit": "tasks"})
-    """Completed siblings that a hint, or the durations of earlier jobs of the name, counts as (own)."""
+    """Completed siblings that a hint, or the durations of earlier jobs of the name, counts as; 0: the first completed
+    sibling decides (own)."""
     history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
     """Durations stored for a job name count as at most this number of tasks, so that old ones fade (own)."""
     node_tasks: int = Field(32, ge=0, le=10_000, json_schema_extra={"unit": "tasks"})
@@ -256,11 +260,11 @@ class PolicySet(Section):
     dispatch: Choice = Choice(policy="none")
     """Which application gets the next free place, of those whose containers wait at the proxy."""
     probe: Choice = Choice(policy="none")
-    """Nodes in whose queues an application has places: there its containers start, when their turn comes."""
+    """On which nodes an application reserves turns in the queue, instead of binding its containers early."""
     place: Choice = Choice(policy="topk_wait")
     """Where a queueable container waits."""
     match: Choice = Choice(policy="none")
-    """Which of the containers of one request goes to which of the nodes that `place` finds best."""
+    """How the containers of one request are paired with the nodes that `place` finds best."""
     order: Choice = Choice(policy="job_submission")
     """Which waiting container starts first."""
     fill: Choice = Choice(policy="none")
@@ -272,11 +276,12 @@ class PolicySet(Section):
     quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)
     """How many queueable containers there may be: one policy or a list of them, of which each has to allow it."""
     admit: Choice = Choice(policy="none")
-    """Whether a container that its route made queueable has a token and goes guaranteed, or waits for its allowance."""
+    """Which applications are in service as a whole; or which queueable containers have a token and go guaranteed, and
+    how many without one an application may have."""
     shed: Choice = Choice(policy="none")
     """How much may wait at a node; containers beyond it are shed and asked for again."""
     steal: Choice = Choice(policy="none")
-    """Waiting containers that an idle node takes over from other nodes."""
+    """Which waiting containers of other nodes an idle node takes over."""
     correct: Choice = Choice(policy="none")
     """When a waiting container moves to a better node."""
     police: Choice = Choice(policy="none")
@@ -290,7 +295,8 @@ class PolicySet(Section):
     to say: not at all, or for up to 5 (short) or 8 s (long) for MapReduce, 1 to 5 s for others (own)."""
     straggler_ratio: float = Field(0.0, ge=0)
     """A node where a container of an application has run this many times as long as expected gets the next ones of
-    it last, such as a second copy of that task; 0: off (Apollo, OSDI '14, §3.4; figure own)."""
+    it last, such as a second copy of that task (MapReduce's speculative attempts). Durations have to be known; 0: off
+    (Apollo, OSDI '14, §3.4; figure own)."""
     retries_to_g: int = Field(3, ge=0)
     """A task whose queueable containers were shed or killed more often than this is asked for as guaranteed."""
 
@@ -307,7 +313,8 @@ class Rollout(Section):
     queue: Globs = ("*",)
     """YARN queues, as globs; a queue stands for those below it too."""
     percent: float = Field(100.0, ge=0, le=100)
-    """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
+    """Percent of the applications that earlier entries left, chosen by their ids: the same one always gets the same
+    answer, and a higher percentage keeps the earlier ones."""
     use: str
     """Name of the alternative (a key of policies.alternatives)."""
 
@@ -328,7 +335,8 @@ class Window(Section):
     name: Name
     """Its name in records and metrics."""
     cron: Annotated[str, BeforeValidator(_cron)]
-    """When it begins, as crontab has it: minute, hour, day, month, weekday (0 and 7 are Sunday, or mon to sun)."""
+    """When it begins, as crontab has it: minute, hour, day, month, weekday (0 and 7 are Sunday, or mon to sun).
+    Day and weekday must both fit."""
     length_s: float = Field(gt=0, le=366 * 86400.0)
     """How long it lasts; a begin within it prolongs it."""
     drain_s: float = Field(0.0, ge=0, le=86400.0)
@@ -343,7 +351,8 @@ class PoliciesSection(PolicySet):
     """The `policies:` section."""
 
     alternatives: dict[Name, dict[str, Any]] = Field({}, max_length=MAX_ALTERNATIVES)
-    """By name: keys of this section that replace those of the base; used by rollout, windows and shadow."""
+    """By name: keys of this section that replace those of the base; used by rollout, windows and shadow. 20 at most,
+    and without `alternatives`, `rollout`, `windows`, `time_zone` and `shadow`."""
     rollout: tuple[Rollout, ...] = ()
     """Alternatives for some applications; the first entry that takes an application counts."""
     windows: tuple[Window, ...] = ()

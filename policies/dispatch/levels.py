@@ -37,8 +37,9 @@ class ByWork(Levels):
     """Settings of levels."""
 
     within: Within = Field(Within.WORK, json_schema_extra={"source": "own; Eagle thesis §3.4: SRPT"})
-    """Who goes first within a level: all share the places (shared), the earliest submission (age), or the least open
-    work (work)."""
+    """Which application goes first within a level: none has claims against the others, and all share the places
+    (shared); that of the earliest submission (age); that of the least open work (work). With age and work two jobs of
+    a level go one after the other, so that the first ends sooner and the last no later."""
 
 
 def key(applicant: WaitingApp, cfg: ByWork, now_s: float) -> tuple[float, ...]:

@@ -17,7 +17,8 @@ class Hrrn(Bypassing):
     """Settings of hrrn."""
 
     bypass_limit_s: float = Field(600.0, ge=0, json_schema_extra={"source": "own; HRRN has no limit"})
-    """Work that may overtake a waiting container, however short it is; `.inf` for no limit."""
+    """Work that may overtake a waiting container, however short it is; the higher of the two limits counts; `.inf` for
+    no limit."""
 
 
 def key(waiting: ContainerView, cfg: Hrrn, now_s: float) -> tuple[float, ...]:

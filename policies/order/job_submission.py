@@ -17,7 +17,8 @@ class JobSubmission(Bypassing):
     """Settings of job_submission."""
 
     bypass_limit_s: float = Field(600.0, ge=0, json_schema_extra={"source": "own; Mercury has no limit"})
-    """Work that may overtake a waiting container, however short it is; `.inf` for no limit."""
+    """Work that may overtake a waiting container, however short it is; the higher of the two limits counts; `.inf` for
+    no limit."""
 
 
 def key(waiting: ContainerView, cfg: JobSubmission, now_s: float) -> tuple[float, ...]:

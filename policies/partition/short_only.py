@@ -20,7 +20,8 @@ class ShortOnly(PolicyConfig):
     """Settings of short_only."""
 
     ratio: float = Field(0.0, ge=0, lt=1, json_schema_extra={"source": "Hawk §2.3.4: their part of the work"})
-    """Part of the nodes; 0 to follow the part that short jobs had of the work of the last hours."""
+    """Part of the nodes; 0 to follow the part that short jobs had of the work of the last hours (half-life one hour;
+    none before 20 tasks of classed jobs ended)."""
     min_ratio: float = Field(0.02, ge=0, lt=1, json_schema_extra={"source": "Hawk, table 2.1: Facebook, Yahoo"})
     """The least part, where it follows the work."""
     max_ratio: float = Field(0.2, ge=0, lt=1, json_schema_extra={"source": "Hawk, table 2.1: Google has 0.17"})

@@ -25,12 +25,20 @@ _FIRST = "of {} this one is expected to have one first, in {:.1f} s"
 class Late(PolicyConfig):
     """Settings of late."""
 
-    front_gap: float = Field(3.0, ge=0, json_schema_extra={"unit": "levels", "source": "own"})
-    """An application may take a place beyond the cores of a node that shares them where a container of an application
-    gives way whose work is this many levels higher; .inf for none."""
+    front_gap: float = Field(
+        3.0,
+        ge=0,
+        json_schema_extra={
+            "unit": "levels",
+            "source": "own: least mean on heavy tails; 2 levels apart the widest jobs pay",
+        },
+    )
+    """How much more work an application must have left, in levels, before one of its containers is throttled for a
+    container of a smaller one, which takes a place beyond the cores of the node; .inf: never."""
     ahead_s: float = Field(0.0, ge=0, allow_inf_nan=False, json_schema_extra={"source": "own"})
     """One container may be bound to a full node on which another is expected to end within this time, and wait there:
-    the time from one heartbeat of a master to the next, and a start. 0 for none."""
+    the time from one heartbeat of a master to the next, and a start. 0 for none; the presets default and mixed have
+    1.5."""
 
 
 def count(node: NodeView) -> float:

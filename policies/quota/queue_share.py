@@ -33,9 +33,10 @@ class QueueShare(PolicyConfig):
     )
     """Users that hold queueable containers share alike, but none gets less than this share; 1 for no limit by user."""
     user_limit: bool = Field(True, json_schema_extra={"source": "user-limit-factor of the CapacityScheduler"})
-    """Keep a user's guaranteed and queueable containers within the queue's capacity times its user-limit-factor."""
+    """Keep a user's guaranteed and queueable containers within the queue's capacity times its user-limit-factor; a
+    negative factor is no limit."""
     cluster_ratio: float = Field(math.inf, ge=0, json_schema_extra={"source": "own"})
-    """Queueable containers of all queues may use this share of the nodes' capacity; `.inf` for no limit."""
+    """Queueable containers of all queues may use this share of what the usable nodes have; `.inf` for no limit."""
     count_vcores: bool = Field(True, json_schema_extra={"source": "own"})
     """Count vcores beside memory; off where the ResourceManager plans by memory alone (DefaultResourceCalculator)."""
 

@@ -1,4 +1,4 @@
-"""All codes of findings, with their usual severity and their meaning. docs/doctor.md has the same table."""
+"""All codes of findings, with their usual severity and their meaning. The table of docs/doctor.md is made of them."""
 
 from __future__ import annotations
 

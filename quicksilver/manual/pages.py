@@ -1,7 +1,8 @@
-"""The pages of docs/ by topic, as they are installed with the package or lie in a checkout."""
+"""The pages of docs/ and lab/docs/ by topic, as they are installed with the packages or lie in a checkout."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from quicksilver.common.errors import QuicksilverError
 
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _HEADING = re.compile(r"^(#+) +(.+?)\s*$")
+_LAB = "quicksilver_lab"
 
 
 class NoSuchTopicError(QuicksilverError):
@@ -36,19 +38,33 @@ def docs_root() -> Path:
     raise QuicksilverError("docs/ is missing", place=str(package), remedy="install yarn-quicksilver again")
 
 
+def lab_docs_root() -> Path | None:
+    """Return lab/docs/, which is inside the package quicksilver_lab when installed; None without this package."""
+    spec = importlib.util.find_spec(_LAB)
+    if spec is None or spec.origin is None:
+        return None
+    package = Path(spec.origin).parent
+    return next((root for root in (package / "docs", package.parent / "docs") if root.is_dir()), None)
+
+
 def topics() -> dict[str, Path]:
-    """Return the pages by topic: the path below docs/ without `.md`."""
-    root = docs_root()
-    return {path.relative_to(root).with_suffix("").as_posix(): path for path in sorted(root.rglob("*.md"))}
+    """Return the pages by topic: the path below docs/ without `.md`, or `lab/` and the path below lab/docs/."""
+    roots = {"": docs_root(), "lab/": lab_docs_root()}
+    return {
+        prefix + path.relative_to(root).with_suffix("").as_posix(): path
+        for prefix, root in roots.items()
+        if root is not None
+        for path in sorted(root.rglob("*.md"))
+    }
 
 
 def find_page(name: str) -> Page:
     """Return a page, or the part below one of its headings: `security`, `docs/security.md`, `operations#store`.
 
-    A page in a folder of docs/ is found by its last name too. Raises NoSuchTopicError.
+    A page in a folder, as those of lab/docs/ are, is found by its last name too. Raises NoSuchTopicError.
     """
     topic, _, anchor = name.partition("#")
-    topic = topic.removeprefix("docs/").removesuffix(".md").lower()
+    topic = topic.replace("lab/docs/", "lab/").removeprefix("docs/").removesuffix(".md").lower()
     known = topics()
     path = known.get(topic) or next((p for full, p in known.items() if full.rpartition("/")[2] == topic), None)
     if path is None:

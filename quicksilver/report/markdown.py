@@ -1,4 +1,4 @@
-"""The tables of a page as Markdown, with machine and commands: what goes into docs/benchmarks.md."""
+"""The tables of a page as Markdown, with machine and commands: what goes into lab/docs/benchmarks.md."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rewrites the allocate requests and answers of one application attempt.
 
 The application master must never notice: counts, priorities, capabilities, request ids, execution types and
-completions stay consistent in what it sees (docs/architecture.md, What always holds).
+completions stay consistent in what it sees (lab/docs/architecture.md, What always holds).
 """
 
 from __future__ import annotations

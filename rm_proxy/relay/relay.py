@@ -3,8 +3,8 @@
 The handshake passes verbatim; its identifier names the application attempt, which is believed only after the
 ResourceManager said SUCCESS. Bytes that cannot or need not be read pass unchanged.
 
-An empty heartbeat is the hot path (docs/benchmarks.md): its commands are named tuples, and of the counts there is one
-object for all.
+An empty heartbeat is the hot path (lab/docs/benchmarks.md): its commands are named tuples, and of the counts there is
+one object for all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The example of docs/hadoop_rpc.md runs, and relays recorded conversations byte by byte."""
+"""The example of lab/docs/hadoop_rpc.md runs, and relays recorded conversations byte by byte."""
 
 import re
 from collections.abc import Callable
@@ -9,9 +9,9 @@ import pytest
 import hadoop_rpc.connection
 import hadoop_rpc.sasl
 from hadoop_rpc.protos.yarn_pb2 import AllocateRequestProto
-from tests.paths import DOCS
+from tests.paths import LAB_DOCS
 
-PAGE = DOCS / "hadoop_rpc.md"
+PAGE = LAB_DOCS / "hadoop_rpc.md"
 
 
 @pytest.mark.parametrize("name", ["am_auth", "am_integrity", "am_privacy", "am_wrong_password", "nm_containers"])

@@ -17,12 +17,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import COMMANDS, cli
-from quicksilver.manual.pages import docs_root, find_page, slug, topics
+from quicksilver.manual.pages import docs_root, find_page, lab_docs_root, slug, topics
 from quicksilver.manual.roff import escaped, manual
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 
 PARTS = ("hadoop_rpc", "policies", "quicksilver", "rm_proxy", "sidecar")
-POINTER = re.compile(r"\bdocs/[\w./-]*\w(?:#[\w-]+)?")
+POINTER = re.compile(r"\b(?:lab/)?docs/[\w./-]*\w(?:#[\w-]+)?")
 
 
 def call(*arguments: str) -> Result:
@@ -30,7 +30,7 @@ def call(*arguments: str) -> Result:
 
 
 def pointers() -> Iterator[tuple[str, str]]:
-    """Yield each page of docs/ that a text of the code or of the site files names, with its place."""
+    """Yield each page of docs/ and lab/docs/ that a text of the code or of the site files names, with its place."""
     for part in PARTS:
         for path in (ROOT / part).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
@@ -55,6 +55,19 @@ def test_the_wheel_has_the_pages() -> None:
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert build["force-include"]["docs"] == "quicksilver/docs"
     assert docs_root() == DOCS
+
+
+def test_the_pages_of_the_lab_are_topics_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tomllib
+
+    build = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert build["force-include"]["docs"] == "quicksilver_lab/docs"
+    assert lab_docs_root() == LAB_DOCS
+    text = (LAB_DOCS / "benchmarks.md").read_text()
+    assert {find_page(name).text for name in ("benchmarks", "lab/benchmarks", "lab/docs/benchmarks.md")} == {text}
+    assert find_page("index").text == (DOCS / "index.md").read_text()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert lab_docs_root() is None and "lab/benchmarks" not in topics() and "security" in topics()
 
 
 def test_topics_are_listed_and_shown() -> None:

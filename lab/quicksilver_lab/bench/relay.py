@@ -170,7 +170,7 @@ def _masters(_context: click.Context, _parameter: click.Parameter, value: str) -
 def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, folder: Path, base_port: int) -> None:
     """Empty allocates direct and through the proxy.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     plan = Plan(masters, rounds, seconds)
     progress = Progresses()

@@ -198,9 +198,9 @@ def trace(
     base_port: int,
     folder: Path,
 ) -> None:
-    """Run the jobs of a trace (docs/traces.md) on an emulated cluster, once under each competitor.
+    """Run the jobs of a trace (lab/docs/traces.md) on an emulated cluster, once under each competitor.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     hosts = tuple(host_of(number) for number in range(nodes)) if local else ()
     try:

@@ -135,7 +135,7 @@ def measure(bench: Bench, count: int, rounds: int, seconds: float) -> dict[str, 
 def ui(nodes: int, count: int, rounds: int, seconds: float, workdir: Path, folder: Path, base_port: int) -> None:
     """What viewers of the dashboard cost the proxy: its CPU with and without them, in turns.
 
-    The last line is one JSON object (docs/dashboard.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     plan = Plan(nodes=(nodes,), masters=(2,))
     progress = Progresses()

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from quicksilver.common.process.version import LAB, version
 from quicksilver_lab.bench.cli import BENCHMARKS, bench
-from tests.paths import DOCS, ROOT
+from tests.paths import DOCS, LAB_DOCS, ROOT
 
 
 @pytest.mark.parametrize("name", [*BENCHMARKS, "page"])
@@ -49,7 +49,7 @@ def test_the_list_has_what_help_has() -> None:
 
 def test_each_benchmark_is_documented_and_has_a_target_or_a_module() -> None:
     commands, targets = (DOCS / "cli.md").read_text(), (ROOT / "Makefile").read_text()
-    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    pages = "".join(page.read_text() for folder in (DOCS, LAB_DOCS) for page in folder.glob("*.md"))
     for name in BENCHMARKS:
         assert f"`{name}`" in commands.partition("`quicksilver bench NAME`")[2]
         assert f"-m quicksilver_lab.bench.{name} " in targets or f"python -m quicksilver_lab.bench.{name}" in pages

@@ -42,22 +42,25 @@ class SecuritySettings(SettingsModel):
 
     token_file: Path | None = None
     """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, proxy, and `user:NAME` at the
-    app server. Mode 0600."""
+    app server. Mode 0600, or of root with 0640 for the group of proxy and app server."""
     tls_cert: Path | None = None
-    """The certificate of this host (PEM, with intermediate ones), for its REST and for its own calls."""
+    """The certificate of this host (PEM, with intermediate ones), for its REST and for its own calls. It needs tls_key
+    and tls_ca."""
     tls_key: Path | None = None
-    """Its private key (PEM, not encrypted). Mode 0600."""
+    """Its private key (PEM, not encrypted). Modes as of `token_file`."""
     tls_ca: Path | None = None
     """The CA of all certificates of this cluster (PEM), and of nothing else."""
     proxy_names: list[str] = Field([], max_length=100)
-    """Names of proxies in their certificates, of which sidecars take grants; default: the host of sidecar.proxy_url."""
+    """Names of proxies in their certificates, of which sidecars take grants; default: the host of sidecar.proxy_url.
+    With high availability: those of all proxies."""
     host_names: list[str] = Field([], max_length=100)
-    """Where callers prove nothing: further names by which REST is called, beside this machine's and those of its
-    addresses in the settings; calls by other names are refused (DNS rebinding)."""
+    """Where callers prove nothing: further names by which REST is called, beside this machine's, those of its addresses
+    in the settings, loopback names and IP addresses. Calls by other names get 403, so that a page of another site
+    cannot call under a name of its own (DNS rebinding)."""
     metrics_open: bool = False
     """Whether `/metrics`, `/healthz` and `/readyz` answer everybody."""
     insecure: bool = False
-    """Let REST listen beyond loopback without TLS, and send tokens in the clear."""
+    """Let REST listen beyond loopback without TLS, with a loud warning, and send tokens in the clear."""
 
     @property
     def on(self) -> bool:

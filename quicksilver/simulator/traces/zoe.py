@@ -53,7 +53,7 @@ class ZoeMix(SettingsModel):
     """Deviation of the logarithm of batch applications' runtimes. Own."""
     load: float = Field(1.0, gt=0)
     """What all applications ask for, by what the paper's cluster has from the first to the last arrival: of cores or
-    memory, whichever is more. Own; see docs/reproduction.md."""
+    memory, whichever is more. Own; see lab/docs/reproduction.md."""
 
 
 def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:

@@ -1,8 +1,8 @@
 """A small ResourceManager that speaks to masters: opportunistic containers at once, guaranteed ones on heartbeats.
 
-It does what the proxy depends on (docs/internals.md): absolute rows for guaranteed containers, lowered at host, rack
-and ANY by each grant; opportunistic ones on the host of their row, within the allocate call; completions with the next
-answer after the node told them. Guaranteed containers are handed out by `quicksilver.simulator.world.scheduler`.
+It does what the proxy depends on (lab/docs/internals.md): absolute rows for guaranteed containers, lowered at host,
+rack and ANY by each grant; opportunistic ones on the host of their row, within the allocate call; completions with the
+next answer after the node told them. Guaranteed containers are handed out by `quicksilver.simulator.world.scheduler`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
-from tests.paths import DOCS
+from tests.paths import DOCS, LAB_DOCS
 from tests.snippets import Block, blocks, missing
 
 pytestmark = pytest.mark.hadoop
@@ -77,8 +77,8 @@ def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (own,) = (block for block in blocks(DOCS / "cluster.md") if block.kind == "python")
-    (attached,) = (block for block in blocks(DOCS / "workloads.md") if block.kind == "python")
+    (own,) = (block for block in blocks(LAB_DOCS / "cluster.md") if block.kind == "python")
+    (attached,) = (block for block in blocks(LAB_DOCS / "workloads.md") if block.kind == "python")
     first, rest = own.text.replace("20000", str(free_base_port())).split("cluster.restart_yarn(", 1)
     names: dict[str, Any] = {}
     try:

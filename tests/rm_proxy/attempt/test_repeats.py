@@ -1,4 +1,4 @@
-"""Requests and answers that come twice (docs/internals.md; ApplicationMasterService.allocate)."""
+"""Requests and answers that come twice (lab/docs/internals.md; ApplicationMasterService.allocate)."""
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind

@@ -117,7 +117,7 @@ def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, folder: Path) -> None:
     """Whether the emulated cluster agrees with a real one: makespan and queueing time of the same jobs.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     progress = Progresses()
     configure_logs(level="warning")

@@ -70,7 +70,7 @@ def thesis_load() -> float:
 LOAD: Final = 1.3
 """What is offered by default. The thesis' 100 jobs arrive within 100 minutes and run for about 2 hours (§4.5.2): work
 comes in 1.2 times as fast as it is done. At 1.3 of the table's lengths ours does so here; at 1.04, what the table
-itself brings, FIFO had hardly a queue (docs/benchmarks.md)."""
+itself brings, FIFO had hardly a queue (lab/docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,7 +199,7 @@ def las(
 ) -> None:
     """Least attained service against stock YARN, with real containers on one node.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     if docker:
         parts = tuple(part for part in parts if part != GSTART)  # its tasks are no containers of Docker's

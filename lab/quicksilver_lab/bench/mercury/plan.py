@@ -105,7 +105,7 @@ def selection(
         if (not workloads or part.workload in workloads) and remainder.repeated + remainder.once:
             result.append(remainder)
     if not result:
-        raise ValueError(f"no part of the plan has {', '.join([*workloads, *competitors])}; see docs/benchmarks.md")
+        raise ValueError(f"no part of the plan has {', '.join([*workloads, *competitors])}; see lab/docs/benchmarks.md")
     return tuple(result)
 
 

@@ -93,7 +93,7 @@ def mercury(
 ) -> None:
     """Run Mercury's workloads under each competitor on an emulated cluster before a real ResourceManager.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     start_s = time.monotonic()
 

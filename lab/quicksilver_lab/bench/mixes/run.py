@@ -76,7 +76,7 @@ def mixes(
     """Run real mixes of jobs under each competitor on an emulated cluster before a real ResourceManager.
 
     One run at a time, since a second one would bend the latencies of the first. The last line is one JSON object
-    (docs/benchmarks.md).
+    (lab/docs/benchmarks.md).
     """
     start_s = time.monotonic()
 

@@ -130,7 +130,7 @@ def policies(
 ) -> None:
     """Each policy alone and all together against none, with confidence intervals over seeds.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     progress = Progresses()
     base = _QUICK if quick else Plan()

@@ -203,7 +203,7 @@ def resize(
 ) -> None:
     """What resizing a container costs, and a sidecar with many of them.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     selected = (*parts, "vm") if with_vm and "vm" not in parts else parts

@@ -346,7 +346,7 @@ def scale(
 ) -> None:
     """What the proxy costs by nodes and application masters.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     base = QUICK if quick else Plan()
     options = {"nodes": nodes, "masters": masters, "rounds": rounds}

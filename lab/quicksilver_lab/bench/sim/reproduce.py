@@ -1,5 +1,5 @@
 """`python -m quicksilver_lab.bench.sim.reproduce --part NAME`: figures of Hawk, Eagle and Kairos, beside those of
-docs/reproduction.md.
+lab/docs/reproduction.md.
 
 Percentiles are of job completion times, s; `busy` is the mean share of busy slots while jobs arrive. Pairs divide one
 system's figure by another's with the same jobs: their spread is over seeds, each with other jobs.

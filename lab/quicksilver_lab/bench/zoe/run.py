@@ -119,7 +119,7 @@ def zoe(
 ) -> None:
     """Run Zoe's applications (§6) on ten emulated servers before a real ResourceManager, once under each system.
 
-    The last line is one JSON object (docs/benchmarks.md).
+    The last line is one JSON object (lab/docs/benchmarks.md).
     """
     try:
         workloads = [Workload(each, many, scale, load) for each in range(seed, seed + seeds)]

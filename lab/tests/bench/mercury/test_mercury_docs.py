@@ -1,4 +1,4 @@
-"""docs/benchmarks.md has what is compared, offered and aimed at."""
+"""lab/docs/benchmarks.md has what is compared, offered and aimed at."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.mercury.compare import GOALS
 from quicksilver_lab.bench.mercury.competitors import ALL
 from quicksilver_lab.bench.mercury.figures import METRICS
-from tests.paths import DOCS
+from tests.paths import LAB_DOCS
 
-PAGE = (DOCS / "benchmarks.md").read_text()
+PAGE = (LAB_DOCS / "benchmarks.md").read_text()
 SECTION = PAGE.partition("## bench-mercury")[2].partition("\n## ")[0]
 
 

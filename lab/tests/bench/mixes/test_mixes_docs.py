@@ -1,4 +1,4 @@
-"""docs/benchmarks.md has the mixes, the keys of the result and the goals."""
+"""lab/docs/benchmarks.md has the mixes, the keys of the result and the goals."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from quicksilver_lab.bench.mixes.figures import METRICS
 from quicksilver_lab.bench.mixes.mixes import BY_NAME
 from quicksilver_lab.bench.mixes.plan import BESIDE
 from quicksilver_lab.bench.mixes.step import BOUNDS
-from tests.paths import DOCS
+from tests.paths import LAB_DOCS
 
-SECTION = (DOCS / "benchmarks.md").read_text().partition("## bench-mixes")[2].partition("\n## ")[0]
+SECTION = (LAB_DOCS / "benchmarks.md").read_text().partition("## bench-mixes")[2].partition("\n## ")[0]
 
 
 def test_each_mix_figure_and_bound_is_explained() -> None:

@@ -287,10 +287,13 @@ def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
 
 
 def test_every_policy_and_setting_is_documented() -> None:
-    page = (DOCS / "policies.md").read_text()
+    page, settings = (DOCS / "policies.md").read_text(), (DOCS / "settings.md").read_text()
     for slot in SLOTS:
         part = page.split(f"\n## {slot}\n")[1].split("\n## ")[0]
+        assert f"\nSettings: [slot `{slot}`](settings.md#slot-{slot}" in part
+        reference = settings.split(f"\n### Slot `{slot}`")[1].split("\n### ")[0]
         for name in REGISTRY.names(slot):
             assert f"**`{name}`**" in part
+            rows = reference.split(f"\n**`{name}`**")[1].split("\n**")[0]
             fields = REGISTRY.get(slot, name).config.model_fields
-            assert all(f"| `{setting}`: " in part for setting in fields)
+            assert all(f"\n| `{setting}` |" in rows for setting in fields)
