@@ -70,7 +70,7 @@ def test_the_site_of_the_lab_has_its_own_pages_and_names_the_others_by_path(site
     assert built == {page.stem for page in LAB_DOCS.glob("*.md")}
     assert not (site / "benchmarks.html").exists()
     text = (lab_site / "index.html").read_text()
-    assert "<title>quicksilver lab</title>" in text and "<code>docs/simulate.md</code>" in text
+    assert "<title>quicksilver lab" in text and "<code>docs/simulate.md</code>" in text
     assert "../docs/" not in "".join(page.read_text() for page in lab_site.glob("*.html"))
 
 
