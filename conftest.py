@@ -1,4 +1,7 @@
-"""Fixtures that all tests share; hypothesis looks at no clock, and in CI it draws the same examples each time."""
+"""Fixtures that all tests share; hypothesis looks at no clock, and in CI it draws the same examples each time.
+
+The gate draws a share of them, `make test-all` draws all.
+"""
 
 import gc
 import os
@@ -17,6 +20,7 @@ from tests.gate.plugin import (
     pytest_unconfigure,
     pytest_xdist_make_scheduler,
 )
+from tests.gate.steps import SHARE
 from tests.hadoop_cluster import archived_classes, hadoop_cluster
 
 __all__ = [
@@ -32,8 +36,9 @@ __all__ = [
     "pytest_xdist_make_scheduler",
 ]
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None)
+examples = round(100 * float(os.environ.get(SHARE, "1")))
+settings.register_profile("here", deadline=None, max_examples=examples)
+settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None, max_examples=examples)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
