@@ -116,7 +116,7 @@ def make_targets() -> dict[str, str]:
     """Return the Makefile's targets, each with the module that its recipe runs, or ""."""
     found = {}
     for rule in re.finditer(r"^([a-z][\w-]*):[^\n]*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.MULTILINE):
-        module = re.search(r"-m ((?:quicksilver|deploy)\.[\w.]+) [^\n]*\$\(ARGS\)", rule[2])
+        module = re.search(r"-m ((?:quicksilver(?:_lab)?|deploy)\.[\w.]+) [^\n]*\$\(ARGS\)", rule[2])
         found[rule[1]] = module[1] if module else ""
     return found
 
@@ -124,7 +124,8 @@ def make_targets() -> dict[str, str]:
 @cache
 def options_of(module: str) -> frozenset[str]:
     """Return the options that the source of a module's folder, or of the module itself, names."""
-    path = ROOT / module.replace(".", "/")
+    tree = ROOT / "lab" if module.startswith("quicksilver_lab.") else ROOT
+    path = tree / module.replace(".", "/")
     files = [*path.rglob("*.py"), *path.parent.glob("*.py")]
     own = [path.with_suffix(".py")] if path.with_suffix(".py").exists() else []
     return frozenset(re.findall(r"\"(--[a-z][\w-]*)", "\n".join(file.read_text() for file in {*files, *own})))
