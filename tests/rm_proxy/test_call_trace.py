@@ -24,6 +24,7 @@ class Passed(NamedTuple):
     changes: int
 
 
+# Of a new process: in one that ran other tests, more is cached already.
 LIMITS: Final = {
     "empty heartbeat, up": Passed(18, 32),
     "empty heartbeat, down": Passed(13, 18),
@@ -113,5 +114,3 @@ def test_no_message_passes_more_modules_than_before() -> None:
         leg: now for leg, now in taken.items() if now.modules > LIMITS[leg].modules or now.changes > LIMITS[leg].changes
     }
     assert above == {}, "give the new code a place off this way, or a reason here"
-    below = {leg: now for leg, now in taken.items() if now.modules < LIMITS[leg].modules}
-    assert below == {}, "good: write the lower numbers into LIMITS"
