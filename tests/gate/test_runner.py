@@ -261,7 +261,7 @@ def test_mounts_and_lines_of_hosts_that_were_left_are_named() -> None:
     lines = leftovers.unmount(before, now, Path("/tmp"))
     assert [line.partition(",")[0] for line in lines] == ["mount /tmp/of this test/x", "mount /tmp/of this test"]
     assert all("cannot be unmounted" in line for line in lines), "there is none"
-    assert "/" in leftovers.Machine.now().mounts
+    assert "/proc" in leftovers.Machine.now().mounts, "the root of a chroot may be none"
 
 
 @pytest.mark.root

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def test_short_memory_holds_starts_up_and_the_last_resort_kills_a_queueable_one(
             await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "killed"])
             killed = next(e for e in w.proxy.events if e.kind == "killed")
             assert "50 MB" in killed.reason, "the reason names the figures"
+            await until(lambda: cid(2) not in w.nm.running)  # it is reported when the kill is ordered
+            await asyncio.sleep(0.3)
             assert w.nm.running == set(), "and nothing starts in its place"
             gauge.free_mb = 8000
             w.sidecar.monitor.check_memory()

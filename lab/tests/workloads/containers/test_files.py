@@ -84,6 +84,7 @@ def test_the_sidecar_is_the_user_of_the_node_managers_containers() -> None:
     assert "USER 10002:10002" in hadoop and "USER 10002:10002" in quicksilver.split("AS sidecar")[1]
 
 
+@pytest.mark.daemon
 @pytest.mark.parametrize(
     "files", [("compose.yaml",), ("compose.yaml", "compose.cgroup.yaml"), ("compose.yaml", "compose.grafana.yaml")]
 )
@@ -93,6 +94,7 @@ def test_compose_accepts_the_files(files: tuple[str, ...]) -> None:
     assert set(YAML(typ="safe").load(done.stdout)["services"]) == set(services(*(DOCKER / file for file in files)))
 
 
+@pytest.mark.daemon
 def test_grafana_without_an_image_is_a_clear_error() -> None:
     done = configured("compose.yaml", "compose.grafana.yaml", env={"GRAFANA_IMAGE": ""})
     assert done.returncode != 0 and "name an image of Grafana" in done.stderr
