@@ -116,7 +116,7 @@ def test_each_path_that_a_page_names_is_in_the_tree() -> None:
 
 
 def test_each_module_that_a_page_names_is_in_the_tree() -> None:
-    tops = ("policies", "hadoop_rpc", "rm_proxy", "sidecar", "quicksilver", "apps", "lab", "tests")
+    tops = ("policies", "hadoop_rpc", "rm_proxy", "sidecar", "quicksilver", "apps", "lab", "scripts", "tests")
     modules = {path.as_posix() for top in tops for path in (ROOT / top).rglob("*.py")}
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
     written = {(named(page), name) for page in pages for name in re.findall(r"`(\w[\w/]*\.py)`", prose(page))}
