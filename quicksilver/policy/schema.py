@@ -28,12 +28,12 @@ from sidecar.tracker.config import TrackerSettings
 Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 ENTRY_POINTS: Final = "quicksilver.settings"
-"""Sections of other distributions: an entry point with the section's name leads to its model."""
+"""The entry points of models of sections that another distribution has: yarn-quicksilver-apps has `app_server`."""
 SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "proxy": ProxySettings,
     "sidecar": SidecarSettings,
     "tracker": TrackerSettings,
-    **{entry.name: entry.load() for entry in sorted(entry_points(group=ENTRY_POINTS))},
+    **{entry.name: entry.load() for entry in entry_points(group=ENTRY_POINTS, name="app_server")},
     "security": SecuritySettings,
     "audit": AuditSettings,
     "tracing": TracingSettings,
