@@ -15,10 +15,10 @@ from typing import Any, Final, Self
 import psutil
 import requests
 
-from quicksilver_lab.bench.sleep_job import Task
+from quicksilver_lab.bench.sleep_job import Task, all_lives
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
-from quicksilver_lab.workloads.nm_log import Life, read_lives
+from quicksilver_lab.workloads.nm_log import Life
 from sidecar.resizer.processes import groups_of
 
 _GRANT: Final = re.compile(
@@ -41,8 +41,7 @@ def grant_times(cluster: Cluster) -> dict[str, float]:
 
 def lives(cluster: Cluster, tasks: Iterable[Task]) -> list[Life]:
     """Return what the NodeManagers' logs tell of the containers of these tasks, in the order of the tasks."""
-    logs = ((node.name, cluster.log(f"nodemanager-{node.name}")) for node in cluster.spec.node_addresses)
-    recorded = read_lives(logs)
+    recorded = all_lives(cluster)
     return [recorded[cid] for task in tasks for cid in task.containers if cid in recorded]
 
 

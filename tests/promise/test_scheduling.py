@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.bench.sleep_job import Task, job
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.promise.conftest import CORES, NODES
@@ -32,20 +30,15 @@ HONEST: Final = ("expected_s:3",)
 """Tag of a job whose tasks do take 3 s."""
 
 
-def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons, tmp_path: Path) -> None:
+def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) -> None:
     """A job holds all cores and wants as many containers again, and a half: they wait without a node.
 
     Each has a priority of its own, so that its duration is not learnt from the others: where an end is expected, the
-    next container is bound a little ahead of it. Each task notes its own end: on a loaded machine a NodeManager may log
-    it some tenths of a second after the process is gone.
+    next container is bound a little ahead of it.
     """
 
-    class Noting(Job):
-        def command(self, task: Task) -> str:
-            return f"sleep {task.seconds:g}; touch {tmp_path}/$(basename $PWD)"
-
     async def run() -> list[Task]:
-        async with job(scheduling.cluster, "late binding", make=Noting) as wide:
+        async with job(scheduling.cluster, "late binding") as wide:
             held = [task for own in range(PLACES) for task in wide.ask(1, 5.0, priority=30 + own)]
             await wide.until_granted(held, WITHIN_S)
             more = [task for own in range(PLACES + NODES) for task in wide.ask(1, 1.0, priority=50 + own)]
@@ -56,9 +49,9 @@ def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons, 
     granted_s = grant_times(scheduling.cluster)
     assert [task.exits for task in tasks] == [[0]] * len(tasks)
     given = [granted_s[task.containers[0]] for task in tasks]
-    ended = [(tmp_path / task.containers[0]).stat().st_mtime for task in tasks]
-    ran = [replace(life, over_s=end_s) for life, end_s in zip(lives(scheduling.cluster, tasks), ended, strict=True)]
-    bound = [sum(at <= now for at in given) - sum(at <= now for at in ended) for now in given]
+    ran = lives(scheduling.cluster, tasks)
+    ended = [life.over_s for life in ran]
+    bound = [sum(at <= now for at in given) - sum(at is not None and at <= now for at in ended) for now in given]
     assert max(bound) == PLACES, f"containers with a node at each grant: {bound}"
     assert most_at_once(ran) == PLACES, "no job takes a front place beside its own containers"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quicksilver_lab.bench.las.master import APP_TYPE
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import Task, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.mapreduce import (
@@ -22,7 +22,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.nm_log import Life, most_at_once, read_lives
+from quicksilver_lab.workloads.nm_log import Life, most_at_once
 from quicksilver_lab.workloads.records import Watch, application_of
 from quicksilver_lab.workloads.rest import get_json
 from rm_proxy.domain.exit_codes import preempted_status
@@ -78,10 +78,6 @@ def opportunistic_at_rm(cluster: Cluster) -> int:
         counts.append(sum(node["numRunningOpportContainers"] + node["numQueuedContainers"] for node in nodes))
         time.sleep(0.5)
     return int(counts[-1])
-
-
-def all_lives(cluster: Cluster) -> dict[str, Life]:
-    return read_lives((node.name, cluster.log(f"nodemanager-{node.name}")) for node in cluster.spec.node_addresses)
 
 
 def recorded(cluster: Cluster, tasks: list[Task]) -> list[Life]:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
@@ -16,6 +16,8 @@ from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedErro
 from quicksilver_lab.bench.las.master import APP_TYPE, USER, container_name, title, unregister
 from quicksilver_lab.bench.las.workload import BenchError
 from quicksilver_lab.cluster import Cluster
+from quicksilver_lab.cluster.baseconf import container_logs
+from quicksilver_lab.workloads.nm_log import Life, read_lives
 
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2
@@ -24,6 +26,8 @@ _SETUP_S = 1.2
 _STARTS, _RETRY_S = 40, 0.5
 _CALL_S = 120.0
 """What begins or ends an application is done within it: a call that nobody answers has no limit of its own."""
+_ENDED = "ended"
+"""File in the log folder of a container that its task makes at its end."""
 SYSTEM = frozenset({-100, -102})
 """Exit codes by which the system says that it was not the task's fault."""
 
@@ -100,8 +104,8 @@ class Job:
             await asyncio.sleep(0.02)
 
     def command(self, task: Task) -> str:
-        """Return what a task's container runs."""
-        return f"exec sleep {task.seconds:g}"
+        """Return what a task's container runs: it notes its own end (`all_lives`)."""
+        return f'sleep {task.seconds:g}; touch "${{LOG_DIRS%%,*}}/{_ENDED}"'
 
     async def beat(self) -> None:
         """Send heartbeats, until cancelled."""
@@ -230,3 +234,18 @@ async def job(
                         await rm.kill(app_id, diagnostics="given up")
     if instance.errors:
         raise BenchError(f"{name}: {'; '.join(instance.errors)}")
+
+
+def all_lives(cluster: Cluster) -> dict[str, Life]:
+    """Return the containers in the NodeManagers' logs, by id; ends are as the tasks themselves noted them.
+
+    On a loaded machine a NodeManager logs an end some tenths of a second after the process is gone.
+    """
+    nodes = cluster.spec.node_addresses
+    lives = read_lives((node.name, cluster.log(f"nodemanager-{node.name}")) for node in nodes)
+    for node in nodes:
+        for note in container_logs(cluster.spec, node).glob(f"*/*/{_ENDED}"):
+            life = lives.get(note.parent.name)
+            if life is not None:
+                lives[note.parent.name] = replace(life, over_s=note.stat().st_mtime)
+    return lives

@@ -150,9 +150,14 @@ def nodemanager_site(spec: ClusterSpec, node: NodeAddresses) -> Properties:
         "yarn.nodemanager.resource.cpu-vcores": str(spec.node_vcores),
         "yarn.nodemanager.vmem-check-enabled": "false",
         "yarn.nodemanager.local-dirs": str(spec.workdir / "local" / node.name),
-        "yarn.nodemanager.log-dirs": str(spec.workdir / "logs" / "containers" / node.name),
+        "yarn.nodemanager.log-dirs": str(container_logs(spec, node)),
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
     } | (nm_recovery(spec, node) if spec.nm_recovery else {})
+
+
+def container_logs(spec: ClusterSpec, node: NodeAddresses) -> Path:
+    """Return the folder of a NodeManager's containers' logs."""
+    return spec.workdir / "logs" / "containers" / node.name
 
 
 def nm_recovery(spec: ClusterSpec, node: NodeAddresses) -> Properties:

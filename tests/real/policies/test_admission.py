@@ -17,7 +17,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
 from quicksilver_lab.bench.las.master import APP_TYPE, title
 from quicksilver_lab.bench.las.modes import EXTRA
-from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.bench.sleep_job import Job, Task, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.ports import free_base_port
@@ -36,7 +36,6 @@ from tests.promise.helpers import behind
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.test_preempt import Burning
 from tests.real.requester import SCALE
-from tests.real.test_policies import all_lives
 
 pytestmark = pytest.mark.hadoop
 CORE, ELASTIC = 10, 11

@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver_lab.bench.sleep_job import MEMORY_MB, Job, job
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, Job, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import most_at_once
 from quicksilver_lab.workloads.records import OPPORTUNISTIC, Watch
-from tests.real.test_policies import all_lives, stack
+from tests.real.test_policies import stack
 
 pytestmark = pytest.mark.hadoop
 TASKS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, job
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.nm_log import most_at_once
@@ -15,7 +15,7 @@ from quicksilver_lab.workloads.records import GUARANTEED, Watch
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.gated import Gated
 from tests.real.policies.test_orders_and_quotas import queueable
-from tests.real.test_policies import LONG, all_lives, recorded, running, stack
+from tests.real.test_policies import LONG, recorded, running, stack
 
 pytestmark = pytest.mark.hadoop
 NODE_MB = 4096

@@ -12,12 +12,12 @@ from policies.config.schema import Rollout
 from policies.model import ContainerView, Kind, Resources
 from policies.order.random import RandomOrder, key
 from quicksilver_lab.bench.las.master import title
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import Task, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import Life, most_at_once
 from quicksilver_lab.workloads.records import Watch
 from tests.real.conftest import NODES, VCORES
-from tests.real.test_policies import TO_THE_FIRST, all_lives, host, recorded, stack
+from tests.real.test_policies import TO_THE_FIRST, host, recorded, stack
 
 pytestmark = pytest.mark.hadoop
 LONG = pytest.mark.long

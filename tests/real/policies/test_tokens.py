@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.bench.sleep_job import SYSTEM, Job, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.real.conftest import NODES, VCORES
-from tests.real.test_policies import all_lives, stack
+from tests.real.test_policies import stack
 
 pytestmark = pytest.mark.hadoop
 TASKS, SECONDS, TOKENS = 4 * NODES * VCORES, 1.0, 2

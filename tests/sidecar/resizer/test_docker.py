@@ -53,6 +53,7 @@ def run(dockerd: Dockerd) -> Iterator[Run]:
         yield run
 
 
+@pytest.mark.alone  # a burner beside clusters gets no more than when it is bounded
 @pytest.mark.parametrize("options", [(), ("--cpus=0.8",)])
 def test_cpu_falls_to_the_bound_and_rises_again(resizer: DockerResizer, run: Run, options: tuple[str, ...]) -> None:
     cid, leader = run(BURN, *options)
