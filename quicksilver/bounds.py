@@ -46,7 +46,7 @@ from rm_proxy.coordinator.reports.sidecar_reports import MAX_UNLISTED
 from rm_proxy.dispatch.central_queue import MAX_PLACED as MAX_GROUPS
 from rm_proxy.dispatch.free_places import MAX_SIZES
 from rm_proxy.domain.ids import MAX_REMEMBERED as MAX_IDS
-from rm_proxy.domain.request_size import MAX_READ_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, MAX_ROWS, MAX_ROWS_KEPT
+from rm_proxy.domain.message_checks import MAX_READ_BYTES, MAX_RELEASES, MAX_REQUEST_BYTES, MAX_ROWS, MAX_ROWS_KEPT
 from rm_proxy.estimates.estimator import MAX_KEYS, MAX_LOST
 from rm_proxy.estimates.user_honesty import MAX_USERS
 from rm_proxy.history.cluster_sample import MAX_SHRINKS
@@ -276,7 +276,6 @@ def _elsewhere() -> Sequence[Bound]:
             f"{setting('proxy.decisions_recent')}; {MAX_KINDS}",
             "the oldest is forgotten",
         ),
-        Bound("calls for long polls, a second", setting("proxy.long_poll_calls_per_s"), "each calls less often"),
         Bound("bodies of REST", setting("proxy.max_body_mb"), "413"),
         Bound("a number of a sidecar's report", f"finite, up to {MAX_NUMBER:.0e}", "422"),
         Bound(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import Field, SecretStr
 
@@ -75,13 +75,6 @@ class ProxySettings(SettingsModel):
     max_hold_by_type_s: dict[str, float] = Field({})
     """How long a sidecar may hold a start, by application type; without an entry MapReduce: half of
     mapreduce.task.timeout, Tez: 240 s (its own time-out is 300 s), others: 120 s."""
-
-    long_poll_by_type_s: dict[str, Annotated[float, Field(ge=0, le=60)]] = Field({})
-    """How long an answer may wait for news, by application type, where `policies.long_poll` is on; without an entry
-    (short, long) MapReduce: 5, 8, and at most its commit window less 2; YARN: 2, 5; Tez: 1, 3; others: 1, 2 (own)."""
-    long_poll_calls_per_s: int = Field(500, ge=1, le=100_000)
-    """Calls at the ResourceManager for all waiting answers together; with more of them each calls less often than four
-    times a second, but at least once (own)."""
 
     max_connections: int = Field(10_000, ge=1)
     """Connections of application masters at once; more are closed at once with a log line."""

@@ -13,7 +13,6 @@ from rm_proxy.queue_metrics import QueueMetrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
-_LONG_POLLS_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 8)
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 _ERRORS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 100)
 _RELAY_S: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5)
@@ -69,21 +68,7 @@ class ProxyMetrics:
         self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")
         self.to_rm, self.to_am = self.bytes_relayed.labels("to_rm"), self.bytes_relayed.labels("to_am")
         self.calls = self._counter("calls", "Calls of application masters, by method.", "method")
-        self.allocates = self._counter(
-            "allocates", "Allocate calls, by what was done (rewritten, passed; own: made for a waiting one).", "action"
-        )
-        self.polled = self.allocates.labels("own")
-        self.waiting_calls = self._gauge(
-            "waiting_calls", "Allocate calls whose answers wait for news (`policies.long_poll`)."
-        )
-        self.long_polls = self._histogram(
-            "long_poll_seconds", "How long answers waited for news, by why the wait ended.", _LONG_POLLS_S, "end"
-        )
-        self.long_polls_off = self._counter(
-            "long_polls_off",
-            "Applications that wait no more, by sign of harm (broken, behind, stale, refused).",
-            "sign",
-        )
+        self.allocates = self._counter("allocates", "Allocate calls, by action (rewritten, passed).", "action")
         self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
 
         self.resyncs = self._counter(

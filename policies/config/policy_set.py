@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from policies.config.binding import bind, bind_alternatives, misnamed
 from policies.config.cluster_slots import ClusterSlots
@@ -22,7 +22,6 @@ from policies.config.presets import laid_over
 from policies.config.registry import Bound, Registry
 from policies.config.schema import (
     Estimate,
-    LongPollSetting,
     Mode,
     PoliciesSection,
     PolicySet,
@@ -56,6 +55,10 @@ class Rule:
     bound: Bound
 
 
+MAX_QUEUES: Final = 1_000
+"""YARN queues of which it is remembered whether they are listed."""
+
+
 class Policies:
     """All policies of one quicksilver.yaml; its methods are pure, and fast enough to be called for each container.
 
@@ -87,7 +90,7 @@ class Policies:
             Rule(f"rule {number} ({rule.match})", match_test(rule.match), bound)
             for number, (rule, bound) in enumerate(pairs, 1)
         ]
-        self._listed = queue_test(section.queues)
+        self._listed = lru_cache(MAX_QUEUES)(queue_test(section.queues))
         self._modes = [(queue_test(rule.queue), rule) for rule in section.modes]
         self._hints = [(match_test(hint.match), hint.expected_s) for hint in section.estimate.rules]
         self._rollouts = [(queue_test(rollout.queue), rollout) for rollout in whole.rollout]
@@ -138,6 +141,8 @@ class Policies:
         self._in_window = [(queue_test(window.queue), self.alternatives[window.use]) for window in open_now]
         of_all = (self.alternatives[window.use] for window in open_now if "*" in window.queue)
         self._of_nodes = next(of_all, None)
+        self.admits = any(variant.choices["admit"].name != "none" for variant in (self, *self.alternatives.values()))
+        """Whether these policies, or any of their alternatives, have tokens."""
         self.node, self.cluster = NodeSlots(self.for_nodes.choices), ClusterSlots(self.for_nodes.choices)
         self.later = [(change, self.at(Hours(change.open))) for change in hours.coming]
 
@@ -188,17 +193,29 @@ class Policies:
 
     def route(self, ask: Ask, rng: Random) -> Route:
         """Decide whether one wanted container is guaranteed or queueable, and say by which rule."""
-        own = self.for_app(ask.app)
+        rule = self._rule(ask.app, ask.priority)
+        if isinstance(rule, str):
+            return Route(Kind.GUARANTEED, rule)
         why = over_retries(self, ask)
-        if not own.listed(ask.app.queue):
-            return Route(Kind.GUARANTEED, f"queue {full_queue(ask.app.queue)} is not listed in policies.queues")
         if why is not None:
             return Route(Kind.GUARANTEED, why)
+        answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
+        return Route(answer.kind, f"{rule.text}: {answer.reason}")
+
+    def unrouted(self, app: AppView, priority: int) -> Route | None:
+        """Return the route of containers that no `route` policy decides on: guaranteed; None where one does."""
+        rule = self._rule(app, priority)
+        return Route(Kind.GUARANTEED, rule, version=self.version) if isinstance(rule, str) else None
+
+    def _rule(self, app: AppView, priority: int) -> Rule | str:
+        """Return the first rule of `policies.routes` that matches; else why none decides."""
+        own = self.for_app(app)
+        if not own.listed(app.queue):
+            return f"queue {full_queue(app.queue)} is not listed in policies.queues"
         for rule in own.rules:
-            if rule.test(ask.app, ask.priority):
-                answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
-                return Route(answer.kind, f"{rule.text}: {answer.reason}")
-        return Route(Kind.GUARANTEED, "no rule of policies.routes matches")
+            if rule.test(app, priority):
+                return rule
+        return "no rule of policies.routes matches"
 
     def place(self, ask: Ask, nodes: Sequence[NodeView], rng: Random) -> Placement:
         """Choose the node where a queueable container waits; None when no node may take it."""
@@ -241,10 +258,6 @@ class Policies:
             if in_queue(app.queue) and rule.takes(app.id):
                 return rule.mode
         return own.section.mode
-
-    def long_poll(self, app: AppView) -> LongPollSetting:
-        """Return how long the answers to an application master may wait for news: off, short or long."""
-        return self.for_app(app).section.long_poll
 
     def ruled_s(self, app: AppView, priority: int) -> float | None:
         """Return the duration (s) of the first hint in `estimate.rules` that matches; None when none does."""

@@ -164,7 +164,6 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "shed": _NONE,
             "quota": _NONE,
             "preempt": {"policy": "las", "settings": {"extra": 0, "quantum_s": 10, "by_type": {}}},
-            "long_poll": "short",
             "retries_to_g": 1000,
         },
     ),

@@ -17,7 +17,6 @@ from policies.model import AppView
 from policies.settings_model import SettingsModel
 
 Mode = Literal["active", "shadow", "bypass"]
-LongPollSetting = Literal["off", "short", "long"]
 Test = Callable[[AppView, int], bool]
 """Returns whether an application and a request priority match."""
 
@@ -290,9 +289,6 @@ class PolicySet(Section):
     """When a running queueable container becomes guaranteed."""
     estimate: Estimate = Estimate()
     """Expected durations of tasks."""
-    long_poll: LongPollSetting = "off"
-    """How long the proxy holds the answer to an application master that waits for containers, until there is something
-    to say: not at all, or for up to 5 (short) or 8 s (long) for MapReduce, 1 to 5 s for others (own)."""
     straggler_ratio: float = Field(0.0, ge=0)
     """A node where a container of an application has run this many times as long as expected gets the next ones of
     it last, such as a second copy of that task (MapReduce's speculative attempts). Durations have to be known; 0: off

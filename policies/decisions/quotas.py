@@ -15,11 +15,6 @@ from policies.config.registry import Bound
 from policies.model import Ask, Placement, QueueView, Resources
 
 
-def admits(policies: Policies) -> bool:
-    """Return whether any of these policies, or of their alternatives, has tokens."""
-    return any(variant.policy_name("admit") != "none" for variant in (policies, *policies.alternatives.values()))
-
-
 def not_admitted(policies: Policies, ask: Ask, queue: QueueView) -> Placement | None:
     """Return why a queueable container gets no node now by its tokens: it has one, or waits; None when it may get one.
 

@@ -37,8 +37,6 @@ def _parts(section: Mapping[str, Any]) -> Iterator[str]:
     for slot in SLOTS:
         if slot in section and slot != "route":
             yield from _choice(slot, section[slot])
-    if section.get("long_poll", "off") != "off":
-        yield f"long_poll={section['long_poll']}"
 
 
 def _choice(slot: str, section: Any) -> Iterator[str]:

@@ -44,8 +44,6 @@ class World:
     """Returns the room; given what admitted applications hold as guaranteed, by YARN queue, and by queue and user."""
     crowded: Callable[[Resources], frozenset[str]]
     """Returns the hosts without room for a container of this size; none where no host has room."""
-    more: Callable[[str, float], None]
-    """Called with an attempt whose application may have more than before, and the time: its call may be waiting."""
     failed: Callable[[str], None]
     """Called with the fault of a policy."""
 
@@ -217,13 +215,9 @@ class Admissions:
                 continue
             if share is None:
                 continue  # a policy that leaves out one in service changes nothing
-            enters = known.entered_s is None
-            if enters:
+            if known.entered_s is None:
                 known.entered_s, known.why = now_s, ""
-            more = any(count > known.shares.get(priority, 0) for priority, count in share.items())
             known.shares = share
-            if enters or more:
-                self._world.more(known.attempt.id, now_s)
         for known in self.apps.values():
             sizes = [at.size for at in known.demand.values() if at.asked_g]
             largest = max(sizes, key=lambda size: (size.memory_mb, size.vcores), default=None)

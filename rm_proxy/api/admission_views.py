@@ -13,7 +13,7 @@ from rm_proxy.views.admission_models import AdmissionInfo, AdmittedApplication
 
 def admission_info(coordinator: Coordinator) -> AdmissionInfo:
     """Return the admission as it is now."""
-    admissions, reclaimer = coordinator.admissions, coordinator.reclaimer
+    admissions, reclaimer = coordinator.admissions, coordinator.features.reclaimer
     settings = admissions.settings
     known = sorted(admissions.apps.values(), key=lambda app: (app.entered_s is None, app.app.submitted_s, app.app.id))
     items = [_item(app, settings) for app in known] if settings is not None else []

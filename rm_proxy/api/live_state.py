@@ -110,7 +110,7 @@ class LiveState:
         coordinator = self._coordinator
         record: AppRecord | None = coordinator.inventory.records.get(app_id)
         view = coordinator.apps.app(app_id)
-        live, signs = attempt.live, attempt.long_poll.signs
+        live = attempt.live
         known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
         return ApplicationInfo(
             **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
@@ -121,13 +121,11 @@ class LiveState:
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
-            waits=coordinator.prober.why(attempt.id, time.time()),
+            waits=coordinator.features.prober.why(attempt.id, time.time()),
             live_g=len(live) - live.count_q,
             live_q=live.count_q,
             used_g=live.used_g,
             used_q=live.used_q,
-            long_poll_s=signs.within(coordinator.modes.long_poll_s(view)) if view else 0.0,
-            long_poll_off=signs.off.value if signs.off else "",
             rm_page=self._pages.application(app_id),
         )
 

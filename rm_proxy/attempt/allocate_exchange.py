@@ -19,7 +19,6 @@ from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
 from rm_proxy.attempt.held_containers import HeldContainers
-from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.registration.resync import doubt, send_later
@@ -29,14 +28,13 @@ from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.domain.comparison import Question
-from rm_proxy.domain.request_size import MAX_ROWS_KEPT, response_id_of, too_large
+from rm_proxy.domain.message_checks import MAX_ROWS_KEPT, check_answer, check_request, response_id_of, too_large
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.estimates.duration_tags import request_hints
 from rm_proxy.job_classes.exclusions import Exclusions
-from rm_proxy.long_poll.answer_news import Told, carries
-from rm_proxy.long_poll.signs import Signs
 
+_NO_HOSTS: Final[frozenset[str]] = frozenset()
 MAX_BAD_TAGS: Final = 20
 """Unreadable allocation tags of an attempt that are reported."""
 
@@ -56,7 +54,6 @@ class Parts:
     promotion: Promotions
     notebook: SnapshotChanges
     containers: ContainerEvents
-    signs: Signs
     emit: Callable[[Effect], None]
     give_up: Callable[[str], y.AllocateRequestProto]
     """Ends the tracking of the attempt's asks, and returns what has the ResourceManager hold them as they came."""
@@ -69,17 +66,12 @@ class AllocateExchange:
         self._registration, self._world, self._effect = parts.registration, parts.world, parts.emit
         self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
-        self._notebook, self._containers, self._signs = parts.notebook, parts.containers, parts.signs
+        self._notebook, self._containers = parts.notebook, parts.containers
         self._give_up = parts.give_up
         self.exclusions = Exclusions()
         self.allocates = 0
         self.answers = 0
         """Answers since the last registration; a repeated one is not counted."""
-        self.has_news = True
-        """Whether the last answer had any news; True also where nobody could wait for some."""
-        self.asks_unread = False
-        """Whether it ever asked in a way that the proxy does not read, and whose answers therefore may not wait."""
-        self._repeats = Told()
         self._bad_tags: set[str] = set()
         """Allocation tags that were reported as unreadable."""
         self.last: LastAnswer | None = None
@@ -102,29 +94,9 @@ class AllocateExchange:
     def at_rest(self) -> bool:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
-        asks = asks or self.exclusions.due(self._off_for_g())
+        asks = asks or self.exclusions.due(self._kept_off())
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether content has to be sent again of which it is not known whether it arrived."""
-        return self.resend is not None or self._late is not None
-
-    @property
-    def delivered(self) -> list[str]:
-        """The containers that the last answer delivered."""
-        return self.last.container_ids if self.last is not None else []
-
-    @property
-    def in_flight(self) -> bool:
-        """Whether a request has no answer yet."""
-        return self._open is not None
-
-    @property
-    def to_send(self) -> bool:
-        """Whether something of ours waits for the next exchange."""
-        return self._ends.to_tell or self._ends.releases.to_send or self._promotion.to_ask
 
     @property
     def unseen(self) -> LastAnswer | None:
@@ -134,7 +106,7 @@ class AllocateExchange:
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = self._request_id = None
-        self.answers, self._repeats = 0, Told()
+        self.answers = 0
         self.exclusions.start_over()
         self._answer_came = True
         self._reported_ends = frozenset()
@@ -156,16 +128,8 @@ class AllocateExchange:
         self._request_id, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
         last, first = self.last, self._open
         if request.scheduling_requests:
-            self.asks_unread = True
             self._read_hints(request.scheduling_requests)
-        if self._signs.watches:
-            self._watch(request, now_s)
-        repeats = last is not None and last.repeats(request.response_id)
-        if last is not None and repeats and first is not None and first.own:
-            if body == first.body:
-                return first.rewritten
-            request, moved, repeats = _newer(request, last, first.response_id), True, False
-        self._last_repeated = repeats
+        self._last_repeated = last is not None and last.repeats(request.response_id)
         if self._reported_ends and not self._last_repeated:
             self._ends.unheard -= self._reported_ends
             self._reported_ends = frozenset()
@@ -211,11 +175,8 @@ class AllocateExchange:
             self.resend = None
         self._last_repeated = last is not None and last.repeats(head.response_id)
         if last is not None and self._last_repeated:
-            own = first is not None and first.own
-            before = first.response_id if first is not None and own else last.id_before
-            self._last_repeated, moved = not own, moved or before != head.response_id
-            head.response_id = before
-        if self._last_repeated:
+            moved = moved or last.id_before != head.response_id
+            head.response_id = last.id_before
             return joined(None, body, head) if moved else None  # the ResourceManager ignores it
         self._ends.unheard -= self._reported_ends
         self._reported_ends = frozenset()
@@ -241,32 +202,6 @@ class AllocateExchange:
             self._bad_tags.update(unreported)
             self._effect(BadTags(self._registration.app_id, unreported))
 
-    def _watch(self, request: y.AllocateRequestProto, now_s: float) -> None:
-        """Look for signs that the application is harmed by waiting."""
-        if self._signs.empty:
-            updates = request.update_requests or request.HasField("blacklist_request")
-            self._signs.next_request(bool(request.ask or request.release or updates))
-        for proto in request.release:
-            live = self._live.get(ids.container_id_text(proto))
-            if live is not None and not live.is_started:
-                self._signs.released(live.id, now_s)
-
-    def poll(self, now_s: float) -> bytes:
-        """Return a request of our own, as the application master would send it without any content.
-
-        It goes on from the last answer, which the application master has not got: it waits for news.
-        """
-        last = self.last
-        assert last is not None
-        request = y.AllocateRequestProto(response_id=last.response_id, progress=self._router.progress)
-        late, self._late = self._late, None
-        if late is not None:
-            prepend(late, request)
-        self._rewrite(request, now_s)
-        call = self._open = OpenRequest(last.response_id, last.request, request.SerializeToString(), own=True)
-        assert call.rewritten is not None
-        return call.rewritten
-
     def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         listed = request.blacklist_request
         if listed.ByteSize():
@@ -283,16 +218,19 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
-        if self.exclusions.rewrite(request, self._off_for_g(), self._router.blacklist):
+        hosts = self._kept_off()
+        if (hosts or self.exclusions.busy) and self.exclusions.rewrite(request, hosts, self._router.blacklist):
             self._notebook.kept_off(self.exclusions.maybe)
             changed = True
         self._answer_came = False
         return changed
 
-    def _off_for_g(self) -> frozenset[str]:
+    def _kept_off(self) -> frozenset[str]:
         """Return the hosts on which the ResourceManager is to start no guaranteed container of the application now."""
-        crowded = self._world.admissions.crowded(self._router.app_id) | self._steering.crowded
-        return self._router.kept_off | crowded if crowded else self._router.kept_off
+        hosts = _NO_HOSTS if self._steering.taken_back is None else self._steering.crowded()
+        for kept_off in self._world.hooks.kept_off:
+            hosts |= kept_off(self._router.app_id)
+        return hosts
 
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         table = self._table
@@ -301,7 +239,8 @@ class AllocateExchange:
         if self._registration.resync is not None:
             self._registration.resync.adopt(table)
         self._router.route(touched, now_s, self._answer_came)
-        self._steering.place_all(now_s, self._answer_came)
+        if table.sums.unplaced or table.by_private or self._steering.queued:
+            self._steering.place_all(now_s, self._answer_came)
         again, self.resend = self.resend, None
         rewrites = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
@@ -380,7 +319,6 @@ class AllocateExchange:
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
         """Handle an answer; returns it rewritten for the application master, or None if it passes unchanged."""
-        self.has_news = True
         if self._registration.state is AttemptState.FINISHED:
             return None
         answer = y.AllocateResponseProto.FromString(body)
@@ -390,9 +328,15 @@ class AllocateExchange:
         request = self._close()
         self._arrivals.begin()
         self.answers += 1
-        news = carries(answer) or self._ends.to_tell
-        if self.answers == 1 or self._table.entries:
-            self.has_news = self._repeats.is_news(answer) or news
+        news = bool(
+            answer.allocated_containers
+            or answer.completed_container_statuses
+            or answer.updated_nodes
+            or answer.updated_containers
+            or answer.update_errors
+            or answer.containers_from_previous_attempts
+            or self._ends.to_tell
+        )
         changed = news and self._rewrite_news(answer, now_s)
         self._table.answered()
         changed = self._rewrite_limit(answer) or changed
@@ -431,7 +375,7 @@ class AllocateExchange:
         if call is not None and call.late is not None:
             self._late = call.late
             self.exclusions.refused()
-        else:
+        elif self.exclusions.busy:
             self.exclusions.answered()
         if call is not None and (call.doubtful or call.releases):
             self.resend = [*(self.resend or ()), *self._table.doubt(call.doubtful)]
@@ -460,10 +404,3 @@ class AllocateExchange:
             return False
         set_resources(answer.limit, headroom)
         return True
-
-
-def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) -> y.AllocateRequestProto:
-    """Return a repeated request with the content alone that the first one lacked, under another id."""
-    newer = last.late(request)
-    newer.response_id, newer.progress = response_id, request.progress
-    return newer

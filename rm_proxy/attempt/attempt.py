@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Kind
-from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.allocate_exchange import AllocateExchange, Parts
 from rm_proxy.attempt.asks.ask_table import AskEntry, AskTable, give_up
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
-from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge, WaitsNoMore
+from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
@@ -25,7 +23,6 @@ from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up
 from rm_proxy.domain.resources import resources_of
-from rm_proxy.long_poll.long_poll import LongPoll
 
 _SERIAL_START: Final = 1 << 29
 """Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
@@ -42,7 +39,6 @@ class Attempt:
         self.registration = Registration(attempt_id)
         self.id, self.app_id = attempt_id, self.registration.app_id
         self.live = HeldContainers()
-        self.long_poll = LongPoll(lambda sign: self._effect(WaitsNoMore(self.app_id, sign)))
         self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self._world = world
         self._effects: list[Effect] = []
@@ -69,7 +65,6 @@ class Attempt:
                 self.promotion,
                 self.notebook,
                 self.containers,
-                self.long_poll.signs,
                 emit,
                 partial(_give_up, self),
             )
@@ -107,53 +102,6 @@ class Attempt:
         """Decide anew on undelivered containers, because settings changed; see `Router.reconsider`."""
         if not self.finished:
             self.router.reconsider(routes)
-
-    # Long polls
-
-    @property
-    def wants_guaranteed(self) -> bool:
-        """Whether guaranteed containers are asked for that did not come yet."""
-        return any(entry.g_share for entry in self.table.entries.values())
-
-    def wait_limit_s(self, now_s: float) -> float:
-        """Return how long an answer without news may wait now, in seconds; 0 for not at all.
-
-        It may wait while the application wants containers, unless all that it runs wait for them: then it has to
-        preempt itself, which every framework does after an answer. The first answer never waits.
-        """
-        exchange, registration, poll = self.exchange, self.registration, self.long_poll
-        if registration.state is not AttemptState.REGISTERED or exchange.answers < 2:
-            return 0.0
-        if not (self.table.sums.open_q or self.wants_guaranteed):
-            return 0.0
-        if exchange.doubtful or exchange.asks_unread or poll.finishing:
-            return 0.0
-        app = self._world.apps.app(self.app_id)
-        limit_s = poll.signs.allowed_s(self._world.modes.long_poll_s(app)) if app is not None else 0.0
-        return 0.0 if app is None or not limit_s or _must_preempt(app.type, self.live, self.entries) else limit_s
-
-    @property
-    def has_unplaced(self) -> bool:
-        """Whether it has queueable containers without a node."""
-        return bool(self.table.sums.unplaced)
-
-    @property
-    def has_to_send(self) -> bool:
-        """Whether the next exchange has completions, releases or promotions of ours."""
-        return self.exchange.to_send
-
-    def place(self, now_s: float) -> bool:
-        """Place queueable containers between two exchanges, as places got free; returns whether any got one.
-
-        They are asked for with the next request.
-        """
-        if self.registration.state is not AttemptState.REGISTERED or not self.table.sums.unplaced:
-            return False
-        before = len(self.table.by_private)
-        self.router.begin()
-        self._steering.place_all(now_s, answered=False)
-        self.router.charge()
-        return len(self.table.by_private) > before
 
     # Registration
 
@@ -203,7 +151,6 @@ class Attempt:
         self.notebook.new()
 
     def _start_over(self) -> None:
-        self.long_poll.start_over()
         self.table.start_over()
         self._steering.forget()
         self.router.start_over()
@@ -295,13 +242,6 @@ class Attempt:
         exchange, resync = self.exchange, self.registration.resync
         kept_off = exchange.exclusions.maybe
         return self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
-
-
-def _must_preempt(app_type: str, live: HeldContainers, entries: Iterable[AskEntry]) -> bool:
-    """Return whether all that an application runs waits for a container that it wants."""
-    precedences = live.precedences(app_type)
-    priorities = {entry.key.priority for entry in entries if entry.g_share or entry.q_wanted or entry.pending}
-    return any(frameworks.all_wait_for(app_type, priority, precedences) for priority in priorities)
 
 
 def _give_up(attempt: Attempt, why: str) -> y.AllocateRequestProto:

@@ -9,12 +9,13 @@ from typing import Protocol
 
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
-from policies.model import AppView, Ask, NodeView, Placement, Portion, QueueView, Resources, Route
+from policies.model import AppView, Ask, NodeView, Placement, Portion, QueueView, Resources
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
 from rm_proxy.domain.comparison import Compare
+from rm_proxy.domain.hooks import Hooks
 from rm_proxy.estimates.estimator import Expectation
 
 
@@ -40,9 +41,6 @@ class Modes(Protocol):
 
     def mode(self, app: AppView) -> Mode:
         """Return how an application is treated: by its settings, or bypass by the error budget."""
-
-    def long_poll_s(self, app: AppView) -> float:
-        """Return how long an answer without news may wait for an application by the settings; 0 for not at all."""
 
     def why_bypass(self, app_id: str) -> str:
         """Return why the error budget or an order put an application into bypass; "" if neither did."""
@@ -109,9 +107,6 @@ class Placing(Protocol):
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-
-    def compare_route(self, ask: Ask, queue: QueueView, route: Route, now_s: float) -> None:
-        """Compare a decision on one wanted container with what alternatives would have decided."""
 
     def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:
         """Choose nodes for the containers of a request together; None for those that choose one after the other."""
@@ -190,10 +185,12 @@ class ClusterView(Protocol):
 
     policies: Policies
     rng: Random
-
-    @property
-    def apps(self) -> Apps:
-        """Applications."""
+    apps: Apps
+    """Applications."""
+    hooks: Hooks
+    """Steps of the features that are on."""
+    line: Line
+    """Containers that wait for a place."""
 
     @property
     def modes(self) -> Modes:
@@ -210,10 +207,6 @@ class ClusterView(Protocol):
     @property
     def placer(self) -> Placing:
         """Nodes for containers."""
-
-    @property
-    def prober(self) -> Line:
-        """Containers that wait for a place."""
 
     @property
     def admissions(self) -> Admission:

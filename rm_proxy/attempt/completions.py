@@ -36,42 +36,38 @@ class OwnReleases:
     """Containers that the proxy itself releases, until the ResourceManager reports their ends."""
 
     def __init__(self) -> None:
-        self._to_send: list[y.ContainerIdProto] = []
+        self.to_send: list[y.ContainerIdProto] = []
+        """Those that the next request has to carry."""
         self._sent: list[y.ContainerIdProto] = []
         """Those of the request that is not answered yet."""
         self._unconfirmed: OrderedDict[str, y.ContainerIdProto] = OrderedDict()
         """Those that were sent, until the container's end is reported."""
 
     @property
-    def to_send(self) -> bool:
-        """Whether the next request has to carry any."""
-        return bool(self._to_send)
-
-    @property
     def busy(self) -> bool:
         """Whether any has no answer."""
-        return bool(self._sent or self._to_send)
+        return bool(self._sent or self.to_send)
 
     @property
     def open(self) -> list[y.ContainerIdProto]:
         """All without an answer, for the journal."""
-        return [*self._sent, *self._to_send]
+        return [*self._sent, *self.to_send]
 
     def add(self, *containers: y.ContainerIdProto) -> None:
         """Release containers with the next request."""
-        self._to_send.extend(containers)
+        self.to_send.extend(containers)
 
     def repeat_all(self) -> None:
         """Repeat all whose ends were not reported: the ResourceManager was restarted.
 
         It recovers every container that runs, released or not (AMRMClient does the same with its own releases).
         """
-        again = self._unconfirmed | {ids.container_id_text(proto): proto for proto in self._to_send}
-        self._to_send, self._sent = list(again.values()), []
+        again = self._unconfirmed | {ids.container_id_text(proto): proto for proto in self.to_send}
+        self.to_send, self._sent = list(again.values()), []
 
     def send(self) -> list[y.ContainerIdProto]:
         """Return those of the request in hand."""
-        sending, self._to_send = self._to_send, []
+        sending, self.to_send = self.to_send, []
         self._sent = [*self._sent, *sending]
         self._unconfirmed |= {ids.container_id_text(proto): proto for proto in sending}
         while len(self._unconfirmed) > REMEMBERED_RELEASES:
@@ -88,7 +84,7 @@ class OwnReleases:
 
     def clear(self) -> None:
         """Forget everything: the application is over."""
-        self._to_send, self._sent = [], []
+        self.to_send, self._sent = [], []
         self._unconfirmed.clear()
 
 

@@ -8,7 +8,6 @@ from enum import StrEnum
 from quicksilver.common.messages import Grant
 from rm_proxy.domain.records import CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.estimates.estimator import Source
-from rm_proxy.long_poll.signs import Sign
 
 
 class Phase(StrEnum):
@@ -17,14 +16,6 @@ class Phase(StrEnum):
     ACTIVE = "active"
     BYPASS = "bypass"
     TRIAL = "trial"
-
-
-@dataclass(frozen=True, slots=True)
-class WaitsNoMore:
-    """The answers of an application do not wait for news any more, since that harms it."""
-
-    app_id: str
-    sign: Sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,5 +167,4 @@ Effect = (
     | Refused
     | ShadowFaulted
     | TooLarge
-    | WaitsNoMore
 )

@@ -58,30 +58,27 @@ class Promotions:
 
     def __init__(self, app_id: str, world: ClusterView, live: HeldContainers, emit: Callable[[Effect], None]) -> None:
         self._app_id, self._world, self._live, self._emit = app_id, world, live, emit
-        self._wishes: dict[str, PromotionRequest] = {}
-        self._to_ask: dict[str, PromotionRequest] = {}
+        self.wishes: dict[str, PromotionRequest] = {}
+        """By container; remembered until it ends."""
+        self.to_ask: dict[str, PromotionRequest] = {}
+        """Those that the next request has to carry."""
         self._theirs: set[str] = set()
         """Containers that the application itself updates: they are left alone."""
         self._promoted_lately: deque[tuple[float, HeldContainer]] = deque(maxlen=MAX_LATELY)
 
     def clear(self) -> None:
         """Forget everything: the application is over, or the ResourceManager has forgotten it."""
-        self._wishes.clear()
-        self._to_ask.clear()
+        self.wishes.clear()
+        self.to_ask.clear()
         self._theirs.clear()
         self._promoted_lately.clear()
 
     # Wanted promotions
 
     @property
-    def to_ask(self) -> bool:
-        """Whether the next request has to carry promotions."""
-        return bool(self._to_ask)
-
-    @property
     def busy(self) -> bool:
         """Whether `unseen` may yield anything."""
-        return bool(self._wishes or self._promoted_lately)
+        return bool(self.wishes or self._promoted_lately)
 
     def unseen(self, since_s: float) -> Iterator[HeldContainer]:
         """Yield containers whose room the ResourceManager's REST may not show yet: undecided, or promoted since."""
@@ -92,7 +89,7 @@ class Promotions:
 
     def outstanding(self) -> Iterator[HeldContainer]:
         """Yield the containers whose promotion is not decided."""
-        return (wish.live for wish in self._wishes.values() if wish.stand is not Stand.REFUSED)
+        return (wish.live for wish in self.wishes.values() if wish.stand is not Stand.REFUSED)
 
     def candidates(self, now_s: float) -> Iterator[HeldContainer]:
         """Yield the containers that may be promoted, within the limit of open requests."""
@@ -100,21 +97,21 @@ class Promotions:
         for live in list(self._live):
             if open_to <= 0:
                 return
-            wish = self._wishes.get(live.id)
+            wish = self.wishes.get(live.id)
             if live.promotable and live.id not in self._theirs and (wish is None or _due(wish, now_s)):
                 yield live
-                open_to -= live.id in self._to_ask
+                open_to -= live.id in self.to_ask
 
     def ask(self, live: HeldContainer, reason: str, now_s: float) -> None:
         """Ask the ResourceManager, with the next request, to make a container guaranteed."""
-        wish = self._wishes.setdefault(live.id, PromotionRequest(live, reason))
+        wish = self.wishes.setdefault(live.id, PromotionRequest(live, reason))
         wish.stand, wish.reason = Stand.TO_ASK, reason
-        self._to_ask[live.id] = wish
+        self.to_ask[live.id] = wish
         self._decided(live, "asked", reason, now_s)
 
     def prune(self, now_s: float) -> None:
         """Forget wanted promotions of containers that have ended."""
-        for wish in [w for w in self._wishes.values() if w.live.id not in self._live]:
+        for wish in [w for w in self.wishes.values() if w.live.id not in self._live]:
             self._forget(wish)
             if wish.stand is not Stand.REFUSED:
                 self._decided(wish.live, "ended", "it ended before the ResourceManager promoted it", now_s)
@@ -122,8 +119,8 @@ class Promotions:
             self._theirs = {container_id for container_id in self._theirs if container_id in self._live}
 
     def _forget(self, wish: PromotionRequest) -> None:
-        del self._wishes[wish.live.id]
-        self._to_ask.pop(wish.live.id, None)
+        del self.wishes[wish.live.id]
+        self.to_ask.pop(wish.live.id, None)
 
     # Requests
 
@@ -137,13 +134,13 @@ class Promotions:
             container_id = ids.container_id_text(theirs.container_id)
             live = self._live.get(container_id)
             self._theirs.add(container_id)
-            wish = self._wishes.get(container_id)
+            wish = self.wishes.get(container_id)
             if wish is not None and (wish.stand is Stand.TO_ASK or theirs.update_type == y.PROMOTE_EXECUTION_TYPE):
                 self._forget(wish)  # the verdict is for the application
             if live is not None and live.promoted_s is not None:
                 theirs.container_version += 1
                 changed = True
-        to_ask, self._to_ask = self._to_ask, {}
+        to_ask, self.to_ask = self.to_ask, {}
         for wish in to_ask.values():
             if not wish.live.promotable or wish.live.id not in self._live:
                 wish.stand = Stand.REFUSED
@@ -156,10 +153,10 @@ class Promotions:
     def ask_again(self, updates: Iterable[y.UpdateContainerRequestProto]) -> None:
         """Repeat with the next request promotions that the ResourceManager may not have seen; duplicates do no harm."""
         for update in updates:
-            wish = self._wishes.get(ids.container_id_text(update.container_id))
+            wish = self.wishes.get(ids.container_id_text(update.container_id))
             if wish is not None and wish.stand is Stand.ASKED:
                 wish.stand = Stand.TO_ASK
-                self._to_ask[wish.live.id] = wish
+                self.to_ask[wish.live.id] = wish
 
     # Answers
 
@@ -193,11 +190,11 @@ class Promotions:
             return None
         container_id = ids.container_id_text(container)
         live = self._live.get(container_id)
-        unknown = container_id not in self._wishes and container_id not in self._theirs
+        unknown = container_id not in self.wishes and container_id not in self._theirs
         if unknown and live is not None and live.kind is Kind.QUEUEABLE and live.may_be_guaranteed:
             why = "asked for before quicksilver restarted"
-            self._wishes[container_id] = PromotionRequest(live, why, Stand.ASKED)
-        return self._wishes.get(container_id)
+            self.wishes[container_id] = PromotionRequest(live, why, Stand.ASKED)
+        return self.wishes.get(container_id)
 
     def _promoted(self, wish: PromotionRequest, version: int, now_s: float) -> None:
         live = self._live.get(wish.live.id)
@@ -236,7 +233,7 @@ class Promotions:
         if error.reason == _VERSION and error.current_container_version >= 0:
             wish.live.version = error.current_container_version
             self._live.touch(wish.live.id)
-        self._to_ask.pop(wish.live.id, None)
+        self.to_ask.pop(wish.live.id, None)
         wish.stand = Stand.REFUSED
         wish.refusals += 1
         wish.retry_at_s = now_s + RETRY_S * 2.0 ** (wish.refusals - 1)

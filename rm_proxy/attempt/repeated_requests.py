@@ -84,8 +84,6 @@ class OpenRequest:
     """Content of ours, or of earlier requests, that went out before its own."""
     unread: bool = False
     """Whether it is too large to be read."""
-    own: bool = False
-    """Whether it goes on from an answer that the application master has not got, since its call waits for news."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:
@@ -158,7 +156,6 @@ def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> O
     call = OpenRequest(
         request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates
     )
-    call.own = first.own
     call.doubtful += first.doubtful
     call.releases += first.releases
     call.updates += first.updates

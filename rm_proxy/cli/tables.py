@@ -84,10 +84,6 @@ def application(answer: dict[str, Any]) -> None:
     facts = [("submitted", moment(answer["submitted_s"])), ("finished", moment(answer["finished_s"]))]
     if answer["mode_reason"]:
         facts.append(("why this mode", answer["mode_reason"]))
-    if answer["long_poll_off"]:
-        facts.append(("answers wait", f"no more: {answer['long_poll_off']}"))
-    elif answer["long_poll_s"]:
-        facts.append(("answers wait", f"up to {answer['long_poll_s']:.1f} s for news"))
     if answer["waits"]:
         facts.append(("waits", answer["waits"]))
     _facts(facts)

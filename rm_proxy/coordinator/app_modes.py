@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from policies.config.schema import Mode
 from policies.model import AppView
-from rm_proxy.attempt.effects import BudgetTurned, Turned
+from rm_proxy.attempt.effects import BudgetTurned, Phase, Turned
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.error_budget import ErrorBudget, Order
-from rm_proxy.long_poll.bounds import long_poll_s
-
-LATE_S: Final = 0.25
-"""How late the event loop may be while calls wait (own)."""
 
 
 class AppModes:
@@ -26,18 +21,10 @@ class AppModes:
 
     def mode(self, app: AppView) -> Mode:
         """Return how an application is treated now: by its settings, or bypass by the error budget."""
-        return "bypass" if self.budget.reason(app.id) else self._state.policies.mode(app)
-
-    def long_poll_s(self, app: AppView) -> float:
-        """Return how long an answer without news may wait for an application; 0 in other modes than active.
-
-        Nor does one wait while the event loop is late: a long poll needs its timers.
-        """
-        state = self._state
-        setting = state.policies.long_poll(app)
-        if setting == "off" or state.late_s > LATE_S or self.mode(app) != "active":
-            return 0.0
-        return long_poll_s(app.type, setting, state.limits.commit_window_s, state.limits.long_poll_by_type_s)
+        budget = self.budget
+        if (budget.faulty or budget.phase is not Phase.ACTIVE) and budget.reason(app.id):
+            return "bypass"
+        return self._state.policies.mode(app)
 
     def why_bypass(self, app_id: str) -> str:
         """Return why the error budget or an order put an application into bypass; "" if neither did."""

@@ -13,7 +13,7 @@ from rm_proxy.coordinator.error_budget import BudgetLimits
 from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.dispatch.free_places import FreePlaces
 from rm_proxy.dispatch.giving_way import GivingWay
-from rm_proxy.long_poll.wakeups import Wakeups
+from rm_proxy.domain.hooks import Hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,6 @@ class Limits:
     no_promotion: str = ""
     """Why the ResourceManager promotes nothing; "" when it does."""
     budget: BudgetLimits = field(default_factory=BudgetLimits)
-    commit_window_s: float = 10.0
-    """How old MapReduce's last allocate may be when a task commits."""
-    long_poll_by_type_s: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,13 +43,12 @@ class ClusterState:
     """Carried out at once: drops of starts that no application waits for any more."""
     round_s: float = 0.0
     """Time of the last round; Unix seconds."""
-    wakeups: Wakeups = field(default_factory=Wakeups)
-    late_s: float = 0.0
-    """How late the event loop was last."""
     serving: bool = True
     """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
     free: FreePlaces = field(init=False)
     giving_way: GivingWay = field(default_factory=GivingWay)
+    hooks: Hooks = field(default_factory=Hooks)
+    """Steps of the features that are on by the policies in force."""
 
     def __post_init__(self) -> None:
         self.free = FreePlaces(self._view_of)

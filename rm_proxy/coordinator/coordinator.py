@@ -8,21 +8,18 @@ from random import Random
 from typing import Any
 
 from policies.config.policy_set import Policies
-from policies.model import AppView
-from rm_proxy.admission.admissions import Admissions, World
-from rm_proxy.admission.idle_containers import IdleContainers
-from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.effects import Effect, Faulted
+from rm_proxy.attempt.cluster_view import Apps, Line
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.attempt_restore import AttemptRestore, end_earlier
 from rm_proxy.coordinator.cluster_state import ClusterState, Limits
+from rm_proxy.coordinator.features import Features
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.nodes.usage_history import LocalTime, utc
 from rm_proxy.coordinator.placement import Placer
-from rm_proxy.coordinator.promotion_choice import Promoter
 from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.reports.sidecar_reports import SidecarReports
@@ -35,12 +32,6 @@ from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
-from rm_proxy.job_classes.short_and_long import ShortAndLong
-from rm_proxy.probes.corrector import Corrector
-from rm_proxy.probes.order_shadow import OrderShadow
-from rm_proxy.probes.probed_cluster import ProbedCluster
-from rm_proxy.probes.prober import Prober
-from rm_proxy.probes.thief import Thief
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 
 
@@ -68,7 +59,7 @@ class Coordinator:
         limits: Limits | None = None,
         local: Callable[[float], LocalTime] = utc,
         estimator: Estimator | None = None,
-        placer: Callable[[ClusterState, Mover, Shadow], Placer] = Placer,
+        placer: Callable[[ClusterState, Mover], Placer] = Placer,
     ) -> None:
         """Build the parts.
 
@@ -76,129 +67,52 @@ class Coordinator:
         estimator, placer: replacements of the product's own.
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
-        self.limits, self.rng, self.nodes, self.wakeups = state.limits, rng, state.nodes, state.wakeups
+        self.limits, self.rng, self.nodes = state.limits, rng, state.nodes
+        self.policies, self.hooks = policies, state.hooks
+        """In force; `switch` replaces them."""
         self.attempts, self.shadow = AttemptIndex(), Shadow()
         self.compare: Compare = _Comparing(state, self.shadow)
         self.inventory = YarnInventory(state, self.attempts)
         self.modes = AppModes(state, self.attempts, self.inventory.apps)
         self.durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
-        self.apps = self._short_and_long()
+        self.apps: Apps = self.inventory
         self.mover = Mover(self, self.compare)
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
-        self.admissions, self.idle = self._admissions(), IdleContainers()
-        self.prober = self._prober()
-        self.wakeups.order = self.prober.to_wake
-        moving = self.prober, lambda: state.policies, rng, lambda effect: state.effects.append(effect), self.compare
-        self.thief, self.corrector = Thief(*moving), Corrector(*moving)
-        self.placer = placer(state, self.mover, self.shadow)
-        self.placer.prober, self.placer.compare = self.prober, self.compare
-        self.reclaimer = Reclaimer(
-            self.admissions, self.idle, self.mover.shed, self.placer.has_room, lambda e: state.effects.append(e)
-        )
+        self.line: Line = self.central
+        self.placer = placer(state, self.mover)
+        self.placer.compare = self.compare
+        parts = self.inventory, self.attempts, self.modes, self.durations
+        self.features = Features(*parts, self.central, self.placer, self.mover, self.shadow)
+        self.admissions = self.features.admissions
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local, self.compare)
-        self.promoter = Promoter(self.limits.no_promotion)
         self._adopted = AdoptedContainers(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
         self.reports = self._sidecar_reports()
         self.rounds = self._all_rounds()
-
-    def _short_and_long(self) -> ShortAndLong:
-        state, modes = self._state, self.modes
-        short_and_long = ShortAndLong(
-            lambda: state.policies,
-            self.inventory.apps,
-            lambda app: modes.mode(app) == "active",
-            self.durations.outlook.task_time,
-            lambda app_id, why: state.effects.append(Faulted(app_id, why)),
-            self.compare,
-        )
-        self.durations.worked = short_and_long.worked
-        return short_and_long
-
-    def _admissions(self) -> Admissions:
-        state, modes = self._state, self.modes
-        return Admissions(
-            World(
-                policies=lambda: state.policies,
-                living=self.attempts.living,
-                app=self.inventory.app,
-                active=lambda app: modes.mode(app) == "active",
-                room=self.inventory.room,
-                crowded=self.inventory.crowded,
-                more=state.wakeups.granted,
-                failed=lambda why: state.effects.append(Faulted("", why)),
-            )
-        )
-
-    def _prober(self) -> Prober:
-        state, app = self._state, self.apps.app
-        cluster = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
-        return Prober(
-            cluster,
-            self.central,
-            state.free,
-            state.rng,
-            policies=lambda: state.policies,
-            is_waiting=lambda attempt_id: attempt_id in state.wakeups.waiting,
-            left_s=self.durations.outlook.job_remaining_s,
-            failed=lambda app_id, why: state.effects.append(Faulted(app_id, why)),
-            compare=self.compare,
-        )
+        self.switch(policies)
 
     def _sidecar_reports(self) -> SidecarReports:
         state, adopted, durations = self._state, self._adopted, self.durations
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
-        return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow, self.idle, self.reclaimer)
+        return SidecarReports(*parts, self.targets, self.mover)
 
     def _all_rounds(self) -> Rounds:
-        state = self._state
         return Rounds(
-            state=state,
-            cluster=self,
+            state=self._state,
             attempts=self.attempts,
             inventory=self.inventory,
             modes=self.modes,
             durations=self.durations,
-            short_and_long=self.apps,
-            prober=self.prober,
-            probe_order=OrderShadow(
-                self.prober, lambda: state.policies, self.compare, lambda why: state.effects.append(Faulted("", why))
-            ),
-            admissions=self.admissions,
-            reclaimer=self.reclaimer,
-            corrector=self.corrector,
-            central=self.central,
-            compare=self.compare,
             settings_change=SettingsChange(self, self.attempts, self.mover.shed),
             targets=self.targets,
-            promoter=self.promoter,
-            shadow=self.shadow,
             mover=self.mover,
         )
-
-    @property
-    def policies(self) -> Policies:
-        """The policies in force."""
-        return self._state.policies
-
-    @policies.setter
-    def policies(self, policies: Policies) -> None:
-        self._state.policies = policies
 
     @property
     def queues(self) -> dict[str, YarnQueue]:
         """The ResourceManager's queues by path."""
         return self.inventory.queues
-
-    @property
-    def late_s(self) -> float:
-        """How late the event loop was last."""
-        return self._state.late_s
-
-    @late_s.setter
-    def late_s(self, late_s: float) -> None:
-        self._state.late_s = late_s
 
     @property
     def serving(self) -> bool:
@@ -217,16 +131,22 @@ class Coordinator:
         for node_id in forgotten:
             self.durations.forget_node(node_id)
             self.reports.forget_node(node_id)
-            self.thief.forget_node(node_id)
+            self.features.forget_node(node_id)
         if forgotten:
             self._state.free.follow()  # nobody may ask for a place for long
         if changed:
             self.placer.sampling.changed()
 
+    def switch(self, policies: Policies) -> None:
+        """Put policies in force, with the hooks of their features; nothing is decided anew."""
+        state = self._state
+        self.policies = state.policies = policies
+        self.hooks = state.hooks = self.features.hooks(self, policies)
+
     def use(self, policies: Policies, now_s: float) -> None:
         """Use these policies from now on; ungranted asks are decided anew where they differ."""
-        before, self._state.policies = self._state.policies, policies
-        self.wakeups.round(now_s, changed=True)
+        before = self.policies
+        self.switch(policies)
         self._state.effects += self.rounds.settings_change.follow(before, policies, now_s)
 
     # Attempts
@@ -284,9 +204,7 @@ class Coordinator:
             self.attempts.touched[attempt.id] = attempt
             self.inventory.discharge(attempt.id)
         self.attempts.clear()
-        self.admissions.clear()
-        self.idle.clear()
-        self.prober.clear()
+        self.features.clear()
         self.reports.clear()
         self.takeover.forget()
 

@@ -103,7 +103,8 @@ class ErrorBudget:
         self.phase = Phase.ACTIVE
         self.why = ""
         """Why the cluster is in bypass, or on trial."""
-        self._apps: OrderedDict[str, _App] = OrderedDict()
+        self.faulty: OrderedDict[str, _App] = OrderedDict()
+        """Applications with faults, by id."""
         self._nobody = Sum(self.limits.window_s)
         self._slow = Sum(self.limits.window_s)
         self._since_s = self._bad_s = 0.0
@@ -118,12 +119,12 @@ class ErrorBudget:
         if not app_id:
             self._nobody.add(1, now_s)
             return
-        app = self._apps.get(app_id)
+        app = self.faulty.get(app_id)
         if app is None:
-            app = self._apps[app_id] = _App(Sum(self.limits.window_s), Sum(self.limits.window_s), now_s)
-            if len(self._apps) > MAX_APPS:
-                self._apps.popitem(last=False)
-        self._apps.move_to_end(app_id)
+            app = self.faulty[app_id] = _App(Sum(self.limits.window_s), Sum(self.limits.window_s), now_s)
+            if len(self.faulty) > MAX_APPS:
+                self.faulty.popitem(last=False)
+        self.faulty.move_to_end(app_id)
         app.last_s = now_s
         app.kinds[kind] = app.kinds.get(kind, 0) + 1
         # after one fault of our own the attempt's state is uncertain already
@@ -145,8 +146,8 @@ class ErrorBudget:
         self.order = order
         if order == "on":
             return self._turn(Phase.BYPASS, "ordered", now_s)
-        for app_id in [app_id for app_id, app in self._apps.items() if app.phase is not Phase.ACTIVE]:
-            del self._apps[app_id]
+        for app_id in [app_id for app_id, app in self.faulty.items() if app.phase is not Phase.ACTIVE]:
+            del self.faulty[app_id]
         self._doubled = 0
         return self._turn(Phase.ACTIVE, "ordered" if order == "off" else "ordered: by the budget", now_s)
 
@@ -158,13 +159,13 @@ class ErrorBudget:
             return ""
         if self.phase is Phase.BYPASS or (self.phase is Phase.TRIAL and not self._on_trial(app_id)):
             return self.why
-        app = self._apps.get(app_id)
+        app = self.faulty.get(app_id)
         return app.why if app is not None and app.phase is Phase.BYPASS else ""
 
     @property
     def apps(self) -> dict[str, str]:
         """Applications in bypass because of their own budgets, with the reasons."""
-        return {app_id: app.why for app_id, app in self._apps.items() if app.phase is Phase.BYPASS}
+        return {app_id: app.why for app_id, app in self.faulty.items() if app.phase is Phase.BYPASS}
 
     def _on_trial(self, app_id: str) -> bool:
         drawn = int.from_bytes(blake2b(f"trial {app_id}".encode(), digest_size=8).digest()) / 2**64
@@ -176,12 +177,12 @@ class ErrorBudget:
         """Update all breakers; `alive`: the applications that live, by id, with their users. Returns the changes."""
         if self.order != "auto":
             return []
-        turned = [turn for app_id, app in list(self._apps.items()) if (turn := self._of_app(app_id, app, now_s))]
+        turned = [turn for app_id, app in list(self.faulty.items()) if (turn := self._of_app(app_id, app, now_s))]
         return turned + self._of_cluster(alive, now_s)
 
     def look(self, app_id: str, now_s: float) -> list[Turned]:
         """Update one application's breaker at once."""
-        app = self._apps.get(app_id) if self.order == "auto" else None
+        app = self.faulty.get(app_id) if self.order == "auto" else None
         turn = self._of_app(app_id, app, now_s) if app is not None else None
         return [turn] if turn is not None else []
 
@@ -200,10 +201,10 @@ class ErrorBudget:
             app.why = f"its own error budget is spent ({kinds})"
             return Turned(app_id, Phase.BYPASS, app.why)
         if app.phase is Phase.TRIAL and now_s - app.since_s >= self.limits.trial_s:
-            del self._apps[app_id]
+            del self.faulty[app_id]
             return Turned(app_id, Phase.ACTIVE, "its trial went well")
         if not count and app.phase is Phase.ACTIVE:
-            del self._apps[app_id]
+            del self.faulty[app_id]
         return None
 
     def _of_cluster(self, alive: Mapping[str, str], now_s: float) -> list[Turned]:
@@ -214,7 +215,7 @@ class ErrorBudget:
             quiet_s = self.limits.quiet_s * 2**self._doubled
             if bad or now_s - max(self._bad_s, self._since_s) < quiet_s:
                 return []
-            self._tried_before = frozenset(self._apps)
+            self._tried_before = frozenset(self.faulty)
             part = f"{self.limits.trial_ratio:.0%} of the applications are tried"
             return self._turn(Phase.TRIAL, f"{part}; before: {self.why}", now_s)
         if bad:
@@ -254,7 +255,7 @@ class ErrorBudget:
         """
         limits, tried = self.limits, self.phase is Phase.TRIAL
         among = [a for a in alive if self._on_trial(a)] if tried else list(alive)
-        over = [a for a in among if (app := self._apps.get(a)) and app.shared.total(now_s) >= limits.app_faults]
+        over = [a for a in among if (app := self.faulty.get(a)) and app.shared.total(now_s) >= limits.app_faults]
         if tried:
             over = [a for a in over if a not in self._tried_before]
         needed = min(limits.apps, max(1, math.ceil(len(among) * limits.apps_ratio))) if tried else limits.apps

@@ -12,14 +12,13 @@ from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
-from policies.model import Ask, NodeView, Placement, QueueView, Resources, Route
+from policies.model import Ask, NodeView, Placement, Resources
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Faulted
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.nodes.node_sampling import NodeSampling
-from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
 from rm_proxy.domain.comparison import Compare, PerSecond, Question, not_compared
 from rm_proxy.probes.prober import Prober, off_long
@@ -35,8 +34,8 @@ _SHOWN: Final = 5
 class Placer:
     """Asks the `place` policy, after the moves that are under way; compares its choice with the alternatives'."""
 
-    def __init__(self, state: ClusterState, mover: Mover, shadow: Shadow) -> None:
-        self.state, self._mover, self._shadow = state, mover, shadow
+    def __init__(self, state: ClusterState, mover: Mover) -> None:
+        self.state, self._mover = state, mover
         self.sampling = NodeSampling(state.nodes)
         self.prober: Prober | None = None
         self.compare: Compare = not_compared
@@ -47,10 +46,6 @@ class Placer:
         """Return whether a queueable container of this size could start on some node now."""
         views = (node.view for node in self.state.nodes.values())
         return any(v.usable and v.has_room(resources) for v in views)
-
-    def compare_route(self, ask: Ask, queue: QueueView, route: Route, now_s: float) -> None:
-        """Compare a decision on one wanted container with what alternatives would have decided."""
-        self.state.effects += self._shadow.routed(self.state.policies, ask, queue, route, now_s)
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
         """Choose a node for a queueable container, none of `avoid`.
@@ -75,10 +70,12 @@ class Placer:
             return Placement(None, reason=f"a policy failed: {error}")
         if placement.ahead and self._behind_long(ask, placement.node):
             return Placement(None, reason=f"long tasks hold all cores of {placement.node}", wait=True)
-        state.effects += self._shadow.placed(policies, ask, views, placement, state.round_s)
+        for step in state.hooks.placed:
+            step(ask, views, placement)
         if placement.node is None:
             return placement
-        self._mover.placed_elsewhere(follows)
+        if follows:
+            self._mover.placed_elsewhere(follows)
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
 
     def _behind_long(self, ask: Ask, node_id: str | None) -> bool:

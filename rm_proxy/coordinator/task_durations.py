@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent, EventKind, Report, Targets
@@ -25,7 +25,6 @@ class TaskDurations:
         self.estimator = estimator
         self.speeds = Speeds()
         self.outlook = JobOutlook(self._of_app, attempts.living_of)
-        self.worked: Callable[[str, float], None] = lambda app_id, seconds: None
         """Called with the run time of each container that ended."""
 
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
@@ -63,7 +62,8 @@ class TaskDurations:
             known, limit = self.expected(app, live.priority), policies.for_nodes.section.estimate.node_tasks
             if known.source is not Source.DEFAULT and limit:
                 self.speeds.observe(node_id, max(MIN_S, took_s), known.mean_s, limit, now_s)
-            self.worked(app.id, took_s / slow_ratio)
+            for step in self._state.hooks.worked:
+                step(app.id, took_s / slow_ratio)
             self.estimator.observe(app, live.priority, took_s / slow_ratio, policies.estimate(app))
         elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):
             self.estimator.lost(live.id, (took_s or 0.0) / slow_ratio, live.follows)

@@ -178,7 +178,7 @@ class YarnInventory:
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with the queueable use of all its applications; None when it is not known."""
-        yarn = self.queues.get(full_queue(name, self.queues))
+        yarn = self.queues.get(name) or self.queues.get(full_queue(name, self.queues))
         if yarn is None:
             return None
         used, by_user = self._usage.queueable.of(yarn.path)

@@ -9,18 +9,18 @@ heartbeat, and only on places that they did not leave free at their last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush, merge
+from heapq import heappop, heappush
 from itertools import islice
 from math import ceil, inf
 from typing import Final
 
 from policies.model import AppView, Resources
 from policies.waiting import WaitingApp
-from rm_proxy.dispatch.budgets import EPSILON, Budget, Budgets
+from rm_proxy.dispatch.budgets import EPSILON, Budgets
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
-from rm_proxy.dispatch.group_queue import Demand, GroupQueue, Rank, Waiting, places_of
+from rm_proxy.dispatch.group_queue import Demand, GroupQueue, Waiting, places_of
 from rm_proxy.dispatch.heartbeats import Heartbeats
 from rm_proxy.dispatch.shares import Group, Shares
 
@@ -73,7 +73,7 @@ class CentralQueue:
 
     # Demands
 
-    def update(
+    def waits(
         self,
         attempt_id: str,
         demand: Demand,
@@ -137,7 +137,7 @@ class CentralQueue:
         if len(self._placed_s) > MAX_PLACED:
             del self._placed_s[next(iter(self._placed_s))]
 
-    def forget(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
+    def waits_no_more(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
         """Forget an application: it waits for nothing, or is over; placed: how many containers just got a place."""
         entry = self._forget(attempt_id)
         if entry is not None and placed:
@@ -193,42 +193,6 @@ class CentralQueue:
             if claimed >= mine - EPSILON:
                 return 0
         return UNLIMITED if not claimed and mine >= free else ceil(mine - claimed - EPSILON)
-
-    def to_wake(self, now_s: float) -> Iterator[str]:
-        """Yield the attempts for which places are free now, in the order in which they should get them.
-
-        Without an order they come as they asked. It is for attempts whose answers are held.
-        """
-        self._silence(now_s)
-        budgets = {key: self._budgets.of(key, now_s) for key in self._sizes if self.free.count(*key)}
-        budgets = {key: replace(budget, spending=dict(budget.spending)) for key, budget in budgets.items()}
-        for attempt_id in self._in_order(budgets):
-            entry, gets = self._waiting[attempt_id], False
-            for key, count in entry.demand.sizes.items():
-                if key in budgets and budgets[key].remainder(entry.group) > EPSILON:
-                    gets = True
-                    budgets[key].take(entry.group, count)
-                    if budgets[key].empty:
-                        del budgets[key]
-            if gets:
-                yield attempt_id
-            if not budgets:
-                return
-
-    def _in_order(self, budgets: Mapping[LabelledSize, Budget]) -> Iterator[str]:
-        """Yield the attempts best first, those of a group only while it may have places; without ranks as they came."""
-        if not any(group.order for group in self._groups.values()):
-            yield from list(self._waiting)
-            return
-
-        def ranked(group: GroupQueue) -> Iterator[tuple[Rank, str]]:
-            for member in list(group.order):
-                if not any(budget.remainder(group.key) > EPSILON for budget in budgets.values()):
-                    return
-                yield member
-
-        for _, attempt_id in merge(*(ranked(group) for group in self._groups.values())):
-            yield attempt_id
 
     # Guarantees
 

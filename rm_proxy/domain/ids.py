@@ -87,11 +87,6 @@ def copied(container: y.ContainerIdProto) -> y.ContainerIdProto:
     return out
 
 
-def fits(request_id: int) -> bool:
-    """Return whether an application's request id can be carried in a private one (-1: it set none)."""
-    return -1 <= request_id <= MAX_REQUEST_ID
-
-
 def private_id(serial: int, request_id: int, as_opportunistic: bool) -> int:
     """Return the private request id of a queueable container.
 

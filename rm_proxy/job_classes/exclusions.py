@@ -18,6 +18,8 @@ class Exclusions:
     """The hosts that the ResourceManager keeps an attempt off for us."""
 
     def __init__(self) -> None:
+        self.busy = False
+        """Whether the ResourceManager has, or may have, any host of ours: else only `rewrite` has anything to do."""
         self._known: Set[str] = _NOBODY
         """Hosts that the ResourceManager has by an answer."""
         self._sent: Set[str] | None = None
@@ -28,6 +30,7 @@ class Exclusions:
     def restore(self, hosts: Iterable[str]) -> None:
         """Continue from what an earlier process may have sent."""
         self.maybe, self._known, self._sent = frozenset(hosts), _NOBODY, None
+        self.busy = bool(self.maybe)
 
     def start_over(self) -> None:
         """Forget what was confirmed: the ResourceManager may know nothing of it any more."""
@@ -55,7 +58,7 @@ class Exclusions:
         listed.blacklist_additions.extend(sorted(hosts - self._known - entries))
         listed.blacklist_removals.extend(sorted(self.maybe - hosts - own - entries))
         self.maybe |= hosts
-        self._sent = hosts
+        self._sent, self.busy = hosts, True
         return True
 
     @staticmethod
@@ -73,7 +76,7 @@ class Exclusions:
         """Note that the ResourceManager answered the last request."""
         if self._sent is not None:
             self._known = self.maybe = frozenset(self._sent)
-            self._sent = None
+            self._sent, self.busy = None, bool(self.maybe)
 
     def refused(self) -> None:
         """Note that the ResourceManager handled the last request or not: nobody knows."""

@@ -37,8 +37,6 @@ class ShortAndLong:
         self._policies, self._apps, self._active, self._failed = policies, apps, active, failed
         self._compare = compare
         self.classes, self.partition = JobClasses(task_time), Partition()
-        self._on = False
-        """Whether any application has a class."""
         self._now_s = 0.0
 
     def app(self, app_id: str) -> AppView | None:
@@ -47,10 +45,10 @@ class ShortAndLong:
         Asked within a request, so that nothing of a long job is asked for before it is kept off.
         """
         app = self._apps.get(app_id)
-        if app is None or not self._on:
-            return app
+        if app is None:
+            return None
         job_class = self._class_of(app)
-        kept_off = self._kept_off(app, job_class)
+        kept_off = self._off_for_long(app, job_class)
         if (app.job_class, app.kept_off) != (job_class, kept_off):
             app = self._apps[app_id] = replace(app, job_class=job_class, kept_off=kept_off)
         return app
@@ -72,7 +70,12 @@ class ShortAndLong:
         job_class = self.classes.of(app, classify, self._now_s, again=own.cluster.classifies)
         return job_class if own.cluster.classifies else JobClass.NONE
 
-    def _kept_off(self, app: AppView, job_class: JobClass) -> frozenset[str]:
+    def kept_off(self, app_id: str) -> frozenset[str]:
+        """Return the hosts that are kept for short jobs, where this application is long."""
+        app = self.app(app_id)
+        return app.kept_off if app is not None else _NOBODY
+
+    def _off_for_long(self, app: AppView, job_class: JobClass) -> frozenset[str]:
         """Return the hosts that are kept for short jobs, if the application is long and quicksilver acts for it."""
         hosts = self.partition.hosts
         if not hosts or job_class is not JobClass.LONG or not self._active(app):
@@ -81,17 +84,18 @@ class ShortAndLong:
 
     def worked(self, app_id: str, seconds: float) -> None:
         """Learn from the run time of a container that ended, in seconds."""
-        if self._on and self.app(app_id) is not None:
+        if self.app(app_id) is not None:
             self.classes.worked(app_id, seconds, self._now_s)
+
+    def clear(self) -> None:
+        """Take the classes off all applications: no policy classes jobs any more, nor keeps nodes for some."""
+        for app in [app for app in self._apps.values() if app.job_class or app.kept_off]:
+            self._apps[app.id] = replace(app, job_class=JobClass.NONE, kept_off=_NOBODY)
+        self.partition.round((), None, self._now_s)
 
     def round(self, nodes: Iterable[NodeView], living: Collection[str], now_s: float) -> None:
         """Do the work of each second. living: applications that are not over, by id."""
         self._now_s, policies = now_s, self._policies()
-        before = self._on
-        self._on = any(variant.cluster.classifies for variant in (policies, *policies.alternatives.values()))
-        if before and not self._on:
-            for app in [app for app in self._apps.values() if app.job_class or app.kept_off]:
-                self._apps[app.id] = replace(app, job_class=JobClass.NONE, kept_off=_NOBODY)
         self.classes.forget_ended(living)
         cluster = policies.for_nodes.cluster
 

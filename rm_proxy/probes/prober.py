@@ -68,8 +68,8 @@ class Job:
 class Prober:
     """A machine in front of the central queue, which goes on counting what YARN queues and users may have.
 
-    policies: returns those in force; is_waiting: whether the answer to an attempt is held, so that it hears at once;
-    left_s: returns the task-seconds that an application has left; failed: called with an application's id and a fault;
+    policies: returns those in force; left_s: returns the task-seconds that an application has left; failed: called with
+    an application's id and a fault;
     compare: called with each choice of nodes.
     """
 
@@ -81,13 +81,12 @@ class Prober:
         rng: Random,
         *,
         policies: Callable[[], Policies],
-        is_waiting: Callable[[str], bool],
         left_s: Callable[[str, float], float],
         failed: Callable[[str, str], None],
         compare: Compare = not_compared,
     ) -> None:
         self.cluster, self._central, self._free, self._rng = cluster, central, free, rng
-        self._policies, self._is_waiting, self._left_s, self._failed = policies, is_waiting, left_s, failed
+        self._policies, self._left_s, self._failed = policies, left_s, failed
         self._compare = compare
         self.jobs: dict[str, Job] = {}
         """By attempt; those that have probes."""
@@ -112,7 +111,7 @@ class Prober:
         placed: int = 0,
         full: Collection[LabelledSize] = (),
     ) -> None:
-        """Handle a message of an application: what it wants now. Arguments as of `CentralQueue.update`."""
+        """Handle a message of an application: what it wants now. Arguments as of `CentralQueue.waits`."""
         self._now_s = now_s
         app = demand.waiting.app
         policies = self._policies().for_app(app)
@@ -124,13 +123,13 @@ class Prober:
             if more:  # for alternatives alone: the policy in force chooses no node
                 job = Job(attempt_id, app, Heartbeats(now_s), demand.waiting.expected_s, sizes=list(demand.sizes))
                 self._draw(job, more, policies, now_s)
-        self._central.update(attempt_id, demand, now_s, placed, full)
+        self._central.waits(attempt_id, demand, now_s, placed, full)
 
     def waits_no_more(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
         """Forget an application: it waits for nothing, or is over."""
         self.forget(attempt_id)
         self._unprobed.forget(attempt_id)
-        self._central.forget(attempt_id, placed, now_s)
+        self._central.waits_no_more(attempt_id, placed, now_s)
 
     def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
         """Return how many containers of this label and size an application may place now."""
@@ -311,7 +310,7 @@ class Prober:
             job = self.jobs.get(probe.attempt_id)
             if job is None or probe.passed_until_s > self._now_s:
                 continue
-            if self._now_s > job.beats.alive_until_s and not self._is_waiting(job.attempt_id):
+            if self._now_s > job.beats.alive_until_s:
                 continue
             if job.off_long and self.cluster.all_long(node_id):
                 continue
@@ -337,17 +336,6 @@ class Prober:
         """Return a probe as a waiting container."""
         job = self.jobs[probe.attempt_id]
         return seen(probe, job.app, job.expected_s, self._left_s(job.app.id, self._now_s))
-
-    def to_wake(self, now_s: float) -> Iterator[str]:
-        """Yield the attempts for which places are free now, in the order in which they should get them."""
-        self._now_s = now_s
-        attempt_ids: dict[str, None] = {}
-        for label, size in list(self._sizes):
-            for node_id, free in list(self._free.by_node(label, size).items()):
-                if node_id in self.queues:
-                    attempt_ids.update((job.attempt_id, None) for job, _ in self.served(node_id, free))
-        yield from attempt_ids
-        yield from (attempt_id for attempt_id in self._central.to_wake(now_s) if attempt_id not in self.jobs)
 
     # Rounds
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
-from rm_proxy.long_poll.long_poll import Why
 
 
 class ToRm(NamedTuple):
@@ -59,28 +58,4 @@ class TookOver(NamedTuple):
     step: str
 
 
-class Absorbed(NamedTuple):
-    """An answer had no news and goes nowhere; `effects` are to be carried out."""
-
-    effects: tuple[Effect, ...]
-
-
-class Polled(NamedTuple):
-    """A call of the proxy's own was sent for a waiting one (for metrics)."""
-
-
-class Waits(NamedTuple):
-    """A call of this attempt waits for news: `Relay.tick` is to be called when something is due."""
-
-    attempt_id: str
-
-
-class Answered(NamedTuple):
-    """The call of this attempt waits no more."""
-
-    attempt_id: str
-    why: Why
-    waited_s: float
-
-
-Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver | Absorbed | Polled | Waits | Answered
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver

@@ -10,7 +10,7 @@ one object for all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
 from google.protobuf.message import DecodeError, EncodeError
 
@@ -24,24 +24,9 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.registration.resync import TEXT
 from rm_proxy.domain import ids
-from rm_proxy.domain.request_size import MAX_REQUEST_BYTES, response_id_of
+from rm_proxy.domain.message_checks import MAX_REQUEST_BYTES, response_id_of
 from rm_proxy.domain.response_ids import expected_id
-from rm_proxy.long_poll.long_poll import Act, Why
-from rm_proxy.long_poll.signs import Sign
-from rm_proxy.relay.commands import (
-    Absorbed,
-    Answered,
-    Called,
-    Command,
-    Identified,
-    Noted,
-    PassedThrough,
-    Polled,
-    ToAm,
-    TookOver,
-    ToRm,
-    Waits,
-)
+from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
 from rm_proxy.relay.refusals import NOT_OURS, NOT_REGISTERED, WRONG_ID
 
 MAX_OUTSTANDING: Final = 64
@@ -52,17 +37,6 @@ LAST_CALL_ID: Final = 0x7FFFFFFF
 REGISTER: Final = "registerApplicationMaster"
 ALLOCATE: Final = "allocate"
 FINISH: Final = "finishApplicationMaster"
-
-
-class _Own(NamedTuple):
-    """A call of ours."""
-
-    call: Call
-    """The application master's call that its answer is for."""
-    poll: bool
-    """Whether it asks for news for a waiting call."""
-    again: bool = False
-    """Whether it has the last answer repeated, after another one was refused for its id."""
 
 
 _PASSED: Final = Called(ALLOCATE, False)
@@ -86,14 +60,9 @@ class Relay:
         self._sasl = SaslRelay()
         self._calls: dict[int, Call] = {}
         """Calls of the application master that the ResourceManager has not answered, by call id."""
-        self._own: dict[int, _Own] = {}
-        """Calls of ours that are not answered, by call id."""
-        self._waiting: Call | None = None
-        """The call that waits for news; at most one."""
-        self._absorbed = b""
-        """The last answer that went nowhere, since it had no news."""
-        self._number = 0
-        """Which allocate of the attempt the waiting one is."""
+        self._own: dict[int, Call] = {}
+        """Calls of ours that are not answered, by call id: the application master's call for which each has the last
+        answer repeated, after that call was refused for its response id."""
 
     @property
     def known(self) -> bool:
@@ -108,7 +77,7 @@ class Relay:
     @property
     def outstanding(self) -> bool:
         """Whether calls wait for their answers."""
-        return bool(self._calls or self._own or self._waiting)
+        return bool(self._calls or self._own)
 
     def from_am(self, data: bytes, now_s: float) -> list[Command]:
         """Handle bytes of the application master."""
@@ -169,26 +138,18 @@ class Relay:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
             if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
                 return
-            if call.call_id in self._calls or call.call_id in self._own or self._waits_for(call.call_id):
+            if call.call_id in self._calls or call.call_id in self._own:
                 raise RemoteProtocolError(f"call id {call.call_id} is that of a call without an answer")
             self._calls[call.call_id] = call
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
-            if method == FINISH and attempt is not None:
-                attempt.long_poll.finishing = True
-                self._end_wait(Why.FINISH, now_s, commands)
             return
-        if self._waiting is not None:
-            self._end_wait(Why.REPEATED, now_s, commands)
         try:
             body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
-
-    def _waits_for(self, call_id: int) -> bool:
-        return self._waiting is not None and self._waiting.call_id == call_id
 
     def _take_over(self, call: Call, commands: list[Command]) -> bool:
         """Answer a call of an attempt that an earlier process knew, if the answer is ours; return whether it is."""
@@ -217,7 +178,7 @@ class Relay:
             commands.append(Noted(attempt.id, note))
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
-        attempt, body, own = self.attempt, None, None
+        attempt, body, own = self.attempt, None, False
         call = self._calls.pop(response.call_id, None)
         if call is None:
             call, own = self._answered(response.call_id)
@@ -230,28 +191,23 @@ class Relay:
                 body = attempt.exchange.on_answer(response.body, now_s)
             elif method == REGISTER:
                 body = attempt.on_registered(response.body, now_s)
-                self._end_wait(Why.REPEATED, now_s, commands)
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
                 attempt.on_finished()
         except (DecodeError, EncodeError) as error:
             raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
         self._note(commands)
         effects = tuple(attempt.take_effects())
-        may_wait = method == ALLOCATE and (own is not None or not attempt.exchange.has_news)
-        if may_wait and self._goes_nowhere(call, own, response, body, now_s, commands):
-            commands.append(Absorbed(effects))
-            return
-        if own is not None:
+        if own:
             raw = self._am.response(call, response.body if body is None else body)
         else:
             raw = response.raw if body is None else replace_body(response, body)
         commands.append(ToAm(raw, effects))
 
-    def _answered(self, call_id: int) -> tuple[Call | None, _Own | None]:
-        """Return the application master's call that an answer is for, and the call of ours to which it came, if any."""
+    def _answered(self, call_id: int) -> tuple[Call | None, bool]:
+        """Return the application master's call that an answer is for, and whether it came to a call of ours."""
         call = self._calls.pop(call_id, None)
         own = self._own.pop(call_id, None) if call is None else None
-        return (call, None) if own is None else (own.call, own)
+        return (call, False) if own is None else (own, True)
 
     def _failure(self, failure: Failure, now_s: float, commands: list[Command]) -> None:
         (call, own), attempt = self._answered(failure.call_id), self.attempt
@@ -259,134 +215,35 @@ class Relay:
             commands.append(ToAm(failure.raw))
             return
         exception = failure.exception_class
-        if exception == WRONG_ID and not (own and own.again) and self._asks_again(call, own, failure.text, commands):
+        if exception == WRONG_ID and not own and self._asks_again(call, failure.text, commands):
             return
         if exception == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
         else:
             attempt.exchange.on_refused("" if exception in NOT_OURS else exception)
-            if own is not None and own.poll and exception not in NOT_OURS:
-                attempt.long_poll.signs.note(Sign.REFUSED)
         raw = failure.raw
-        if own is not None:
+        if own:
             raw = self._am.error(call, exception, failure.text, fatal=failure.fatal, code=failure.code)
         self._note(commands)
-        effects = tuple(attempt.take_effects())
-        if own is not None and own.poll and self._waiting is not call:
-            commands.append(Absorbed(effects))
-            return
-        self._forget_wait(Why.REFUSED, now_s, commands)
-        commands.append(ToAm(raw, effects))
+        commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
-    def _asks_again(self, call: Call, own: _Own | None, text: str, commands: list[Command]) -> bool:
+    def _asks_again(self, call: Call, text: str, commands: list[Command]) -> bool:
         """Have the last answer repeated for a call that was refused for its response id; return whether it can be."""
         attempt, expected = self.attempt, expected_id(text)
         if attempt is None or expected is None or (body := attempt.exchange.on_wrong_id(expected)) is None:
             return False
         self._note(commands)
-        frame = self._own_call(_Own(call, own is not None and own.poll, True), body)
+        frame = self._own_call(call, body)
         commands += (TookOver(attempt.id, "wrong-id"), ToRm(frame))
         return True
 
-    def _own_call(self, own: _Own, body: bytes) -> bytes:
+    def _own_call(self, call: Call, body: bytes) -> bytes:
         """Return the frame of a call of ours, made like one of the application master, which its answer is for."""
         call_id = LAST_CALL_ID
         while call_id in self._own or call_id in self._calls:
             call_id -= 1
-        self._own[call_id] = own
-        return renumber(own.call._replace(raw=replace_body(own.call, body)), call_id)
-
-    # Waiting calls
-
-    def _goes_nowhere(
-        self,
-        call: Call,
-        own: _Own | None,
-        response: Response,
-        body: bytes | None,
-        now_s: float,
-        commands: list[Command],
-    ) -> bool:
-        """Return whether an answer is absorbed: it has no news and its call may wait, or its call was answered."""
-        attempt = self.attempt
-        assert attempt is not None
-        polled = own is not None and own.poll
-        if polled and self._waiting is not call:
-            return True
-        exchange = attempt.exchange
-        if not polled and (exchange.has_news or own is not None):
-            return False
-        limit_s = 0.0 if exchange.has_news else attempt.wait_limit_s(now_s)
-        if polled:
-            why = Why.NEWS if exchange.has_news else attempt.long_poll.answered(now_s, attempt.wants_guaranteed)
-            why = Why.MODE if why is None and not limit_s else why
-            if why is not None:
-                self._forget_wait(why, now_s, commands)
-                if why is Why.NEWS:
-                    attempt.long_poll.signs.delivered(exchange.delivered, now_s)
-                return False
-        elif not limit_s:
-            return False
-        else:
-            attempt.long_poll.begin(now_s, limit_s, attempt.wants_guaranteed)
-            self._waiting, self._number = call, exchange.allocates
-        self._absorbed = response.body if body is None else body
-        commands.append(Waits(attempt.id))
-        return True
-
-    def tick(self, now_s: float, pace_s: float) -> list[Command]:
-        """Do what is due for the waiting call; pace_s: the shortest time between two calls of an attempt now."""
-        commands: list[Command] = []
-        attempt, call = self.attempt, self._waiting
-        if attempt is None or call is None:
-            return commands
-        if attempt.exchange.allocates != self._number or attempt.finished:
-            self._end_wait(Why.REPEATED, now_s, commands)
-            return commands
-        act = attempt.long_poll.act(now_s, pace_s)
-        if act is Act.END:
-            self._end_wait(Why.BOUND, now_s, commands)
-        elif act is Act.POLL:
-            body = attempt.exchange.poll(now_s)
-            attempt.long_poll.polled()
-            self._note(commands)
-            commands += (ToRm(self._own_call(_Own(call, True), body)), Polled())
-        if self._waiting is not None:
-            commands.append(Waits(attempt.id))
-        return commands
-
-    def end_wait(self, why: Why, now_s: float) -> list[Command]:
-        """Have the waiting call answered: at once, or with the answer to the call of ours that is under way."""
-        commands: list[Command] = []
-        if self.attempt is not None and self._waiting is not None and self.attempt.long_poll.finish(why, now_s):
-            self._end_wait(why, now_s, commands)
-        return commands
-
-    def lost(self, now_s: float) -> list[Command]:
-        """Note that the application master's connection ended."""
-        commands: list[Command] = []
-        attempt = self.attempt
-        if attempt is not None and self._waiting is not None:
-            if not attempt.long_poll.finishing and attempt.exchange.allocates == self._number:
-                attempt.long_poll.signs.note(Sign.BROKEN)
-            self._forget_wait(Why.LOST, now_s, commands)
-        return commands
-
-    def _end_wait(self, why: Why, now_s: float, commands: list[Command]) -> None:
-        """Answer the waiting call, if there is one, with the last answer that was absorbed."""
-        call, attempt = self._waiting, self.attempt
-        if call is None or attempt is None:
-            return
-        self._forget_wait(why, now_s, commands)
-        commands.append(ToAm(self._am.response(call, self._absorbed)))
-
-    def _forget_wait(self, why: Why, now_s: float, commands: list[Command]) -> None:
-        attempt = self.attempt
-        if self._waiting is None or attempt is None:
-            return
-        self._waiting = None
-        waited_s = attempt.long_poll.end(why, now_s) if attempt.exchange.allocates == self._number else 0.0
-        commands.append(Answered(attempt.id, why, waited_s))
+        self._own[call_id] = call
+        return renumber(call._replace(raw=replace_body(call, body)), call_id)
 
 
 def _response_id(body: bytes) -> int:

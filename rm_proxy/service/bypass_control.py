@@ -70,7 +70,6 @@ class BypassControl:
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
         late_s = max(0.0, loop.time() - self._due_s)
         self._metrics.late_s.observe(late_s)
-        self._coordinator.late_s = late_s
         self._coordinator.modes.budget.measure(late_s, MEASURE_S + late_s, time.time())
         self.start()
 
@@ -130,7 +129,6 @@ class BypassControl:
         self._record(author, f"{PATH}.order", before, order)
         log.warning("bypass was ordered", order=order, before=before, who=author)
         self._coordinator.modes.bypass(order, time.time())
-        self._coordinator.wakeups.round(time.time(), changed=True)
         self.round()
         return self.info()
 

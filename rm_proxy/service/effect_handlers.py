@@ -26,7 +26,6 @@ from rm_proxy.attempt.effects import (
     Returned,
     ShadowFaulted,
     TooLarge,
-    WaitsNoMore,
 )
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.estimates.estimator import MIN_S
@@ -78,7 +77,6 @@ class EffectHandlers:
             Returned: self._returned,
             ShadowFaulted: self._shadow_faulted,
             TooLarge: self._too_large,
-            WaitsNoMore: self._waits_no_more,
         }
 
     def handle(self, effects: Iterable[Effect]) -> None:
@@ -198,7 +196,3 @@ class EffectHandlers:
 
     def _budget_turned(self, effect: BudgetTurned) -> None:
         self._bypass.turned(effect.turned)
-
-    def _waits_no_more(self, effect: WaitsNoMore) -> None:
-        self._metrics.long_polls_off.labels(effect.sign.value).inc()
-        log.warning("an application is answered at once from now on", application=effect.app_id, sign=effect.sign.value)

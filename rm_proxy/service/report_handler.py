@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from starlette.types import Scope
 
@@ -29,11 +28,9 @@ class ReportHandler:
         writer: Writer,
         recovery: Recovery,
         effects: EffectHandlers,
-        wake: Callable[[], None],
     ) -> None:
-        """Prepare. wake: called after each report, for the calls that wait for something that it brought."""
         self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
-        self._recovery, self._effects, self._wake = recovery, effects, wake
+        self._recovery, self._effects = recovery, effects
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
         """Return the answer to a report. Raises ApiError when the node may not report, or not from this address."""
@@ -57,5 +54,4 @@ class ReportHandler:
         ack = coordinator.reports.report(node_id, report, now_s)
         self._recovery.write_touched()  # a sidecar does not send acknowledged events again
         self._effects.handle(coordinator.take_urgent())
-        self._wake()
         return ack

@@ -41,7 +41,6 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.bypass_control import BypassControl, stored_order
 from rm_proxy.service.connections.am_connections import AmConnection, ConnectionParts, Connections
-from rm_proxy.service.connections.long_polls import LongPolls
 from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
@@ -112,7 +111,6 @@ class Proxy:
             self.coordinator.apps.app,
         )
         self.connections = Connections(settings, self.metrics)
-        self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion = False
@@ -212,7 +210,6 @@ class Proxy:
             attempt=self.coordinator.attempt,
             metrics=self.metrics,
             connections=self.connections,
-            long_polls=self.long_polls,
             upstream=self.upstream,
             handle_effects=self.effects.handle,
             identified=self._identified,
@@ -222,7 +219,7 @@ class Proxy:
         )
 
     def _app(self) -> FastAPI:
-        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects, self._wake)
+        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
         parts = ApiParts(
             live=LiveState(
                 self.coordinator,
@@ -354,21 +351,14 @@ class Proxy:
         self._warn_of_promotion()
         self.recovery.round(now_s)
         self.effects.handle(self.coordinator.take_effects())
-        self.coordinator.wakeups.round(now_s)
-        self._wake()
         for part in self.learned:
             part.round(now_s)
         self.bypass.round()
-        self.metrics.waiting_calls.set(len(self.long_polls))
         self.metrics.set_targets(self.coordinator.targets.summary())
         set_gauges(self.metrics, self.coordinator, now_s, self.settings.report_fresh_s)
 
-    def _wake(self) -> None:
-        """Have the ResourceManager called for waiting calls for which there is something."""
-        self.long_polls.wake(self.coordinator.wakeups.take())
-
     def _warn_of_promotion(self) -> None:
-        off = self.coordinator.promoter.why_off
+        off = self.coordinator.features.promoter.why_off
         if off and not self._warned_of_promotion and promotes(self.coordinator.policies):
             self._warned_of_promotion = True
             remedy = (
@@ -397,6 +387,4 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
         dict(settings.max_hold_by_type_s),
         off,
         settings.budget(),
-        conf.duration_s("yarn.app.mapreduce.am.job.committer.commit-window"),
-        dict(settings.long_poll_by_type_s),
     )

@@ -184,7 +184,9 @@ class YarnPoller:
         """Find out whether promotion works there; what the proxy's own Hadoop configuration says holds until then."""
         promotes = await self._read("conf", self._yarn.auto_update)
         if promotes is not None:
-            self._coordinator.promoter.why_off = "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
+            self._coordinator.features.promoter.why_off = (
+                "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
+            )
 
     def application(self, app_id: str) -> None:
         """Look an application up at once, unless it is known or being looked up."""

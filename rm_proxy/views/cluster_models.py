@@ -108,10 +108,6 @@ class ApplicationInfo(BaseModel):
     live_q: int = 0
     used_g: Resources = Resources()
     used_q: Resources = Resources()
-    long_poll_s: float = 0.0
-    """How long the answer to its allocate may wait for news; 0 for not at all."""
-    long_poll_off: str = ""
-    """The sign of harm after which it waits no more; "" for none."""
     rm_page: str = ""
     """URL of the ResourceManager's page about it; for a live one alone."""
 

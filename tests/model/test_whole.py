@@ -54,7 +54,7 @@ ADMITS: list[dict[str, Any]] = [
     {"policy": "tokens", "settings": {"queue_ratio": 0.5, "allowance_ratio": 0.5}},
 ]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
-FAULTS: list[Fault] = [*[""] * 6, "unseen", "unanswered", "untold", "absorbed", "poll unseen", "poll unanswered"]
+FAULTS: list[Fault] = [*[""] * 6, "unseen", "unanswered", "untold"]
 
 
 MOVES: list[dict[str, Any]] = [
@@ -80,7 +80,6 @@ def policies(
         "promote": PROMOTES[promote],
         "shed": SHEDS[(route + place) % 3],
         "police": POLICING[(quota + place) % 3],
-        "long_poll": ("off", "short", "long")[(route + quota + moves) % 3],
         **MOVES[moves],
     }
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from google.protobuf.message import Message
 
 from hadoop_rpc.connection import AM_PROTOCOL, Call, ClientConnection, Failure, Response, SaslFrame, ServerConnection
@@ -12,7 +10,7 @@ from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.relay.commands import Absorbed, Command, Noted, ToAm, ToRm
+from rm_proxy.relay.commands import Command, Noted, ToAm, ToRm
 from rm_proxy.relay.relay import Relay
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
@@ -71,12 +69,9 @@ class Wire:
 
     def pass_down(self, data: bytes) -> tuple[list[Call], list[Response | Failure]]:
         """Bytes of the ResourceManager; returns the calls that it gets and what the application master gets."""
-        return self.carry_out(self.relay.from_rm(data, self.now_s))
-
-    def carry_out(self, commands: Sequence[Command]) -> tuple[list[Call], list[Response | Failure]]:
-        """Carry commands out; returns the calls that the ResourceManager gets and what the application master gets."""
+        commands = self.relay.from_rm(data, self.now_s)
         self.commands += commands
-        self.effects = [e for c in commands if isinstance(c, ToAm | Absorbed) for e in c.effects]
+        self.effects = [e for c in commands if isinstance(c, ToAm) for e in c.effects]
         up = b"".join(c.data for c in commands if isinstance(c, ToRm))
         down = b"".join(c.data for c in commands if isinstance(c, ToAm))
         calls = list(self.server.receive_data(up)) if up else []

@@ -23,7 +23,6 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.long_poll.long_poll import FAST_PACE_S, Why
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 from sidecar.node.events import Tick
 from tests.model.application_master import ApplicationMaster
@@ -31,11 +30,8 @@ from tests.model.resource_manager import NOT_REGISTERED, Refused, ResourceManage
 from tests.model.site import Site
 from tests.model.wire import Wire, identifier
 
-Fault = Literal["", "unseen", "unanswered", "untold", "absorbed", "poll unseen", "poll unanswered"]
-"""Where a connection breaks: before the ResourceManager, before the proxy has the answer, behind the proxy; while the
-call waits for news, and the same with a call of the proxy's own."""
-MAX_POLLS = 2
-"""Calls of the proxy's own while one waits."""
+Fault = Literal["", "unseen", "unanswered", "untold"]
+"""Where a connection breaks: before the ResourceManager, before the proxy has the answer, behind the proxy."""
 TIMESTAMP = 1_700_000_000_000
 NODE_MB, NODE_CORES = 4096, 4
 
@@ -62,8 +58,6 @@ class Run:
         self.rm.accepted = lambda node, number: number in self.sites[node].started
         self.ams: list[ApplicationMaster] = []
         self.wires: dict[int, Wire] = {}
-        self.waits = 0
-        """Answers that were absorbed."""
         self.proxied: dict[int, set[str]] = {}
         self.broken: Counter[int] = Counter()
         """What a broken connection may cost: rows sent again overwrite grants on their way."""
@@ -264,43 +258,20 @@ class Run:
 
     def _exchange(self, am: ApplicationMaster, wire: Wire, call: Call, fault: Fault) -> Response | Failure | None:
         """Have a call answered, those of the proxy's own included; None when the connection broke before."""
-        polls = 0
         while True:
             try:
                 raw = wire.server.response(call, self.rm.allocate(am.number, call.body))
             except Refused as refused:
                 raw = wire.server.error(call, *str(refused).partition(": ")[::2])
-            if fault == "unanswered" or (fault == "poll unanswered" and polls):
-                return self._breaks(am, wire)
+            if fault == "unanswered":
+                return None
             calls, events = wire.pass_down(raw)
             self._write(wire.take_notes())
             self.carry_out(wire.effects)
             if events:
                 (event,) = events
                 return event
-            if calls:
-                (call,) = calls  # the last answer, since the id was refused
-                continue
-            self.waits += 1
-            if fault == "absorbed":
-                return self._breaks(am, wire)
-            if polls == MAX_POLLS:
-                commands = wire.relay.end_wait(Why.STOPPED, self.now_s)
-                (event,) = wire.carry_out(commands)[1]
-                return event
-            polls += 1
-            self.coordinator.attempts[am.attempt_id].long_poll.to_send(self.now_s)
-            (call,), none = wire.carry_out(wire.relay.tick(self.now_s, FAST_PACE_S))
-            assert not none
-            self._write(wire.take_notes())
-            if fault == "poll unseen":
-                return self._breaks(am, wire)
-
-    def _breaks(self, am: ApplicationMaster, wire: Wire) -> None:
-        """The connection ends; such signs of harm would end the waits of the run."""
-        wire.relay.lost(self.now_s)
-        signs = self.coordinator.attempts[am.attempt_id].long_poll.signs
-        signs.off = signs.limit_s = None
+            (call,) = calls  # the last answer, since the id was refused
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         if self.lose_effects:

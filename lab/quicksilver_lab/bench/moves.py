@@ -127,8 +127,6 @@ SCENES: Final = (
         _behind_late,
     ),
 )
-ANSWERS: Final = {"heartbeats": "off", "held": "short"}
-"""How applications hear of a free place: with the heartbeat after, each 0.2 s, or at once, by `long_poll`."""
 
 
 def delays(moves: Sequence[tuple[float, str]], lives: Sequence[Life]) -> tuple[list[float], int]:
@@ -146,9 +144,9 @@ def delays(moves: Sequence[tuple[float, str]], lives: Sequence[Life]) -> tuple[l
     return delays_s, len(pending)
 
 
-def _measure(cluster: Cluster, scene: Scene, long_poll: str, rounds: int) -> Delays:
-    stack = LocalDaemons(cluster, {**_BASE, **scene.policies, "long_poll": long_poll})
-    stack.folder = cluster.spec.workdir / f"quicksilver-{scene.slot}-{long_poll}"
+def _measure(cluster: Cluster, scene: Scene, rounds: int) -> Delays:
+    stack = LocalDaemons(cluster, {**_BASE, **scene.policies})
+    stack.folder = cluster.spec.workdir / f"quicksilver-{scene.slot}"
     names = {address.host: address.name for address in cluster.spec.node_addresses}
     result = Delays()
     stack.start()
@@ -194,23 +192,22 @@ def _spec(workdir: Path, base_port: int) -> ClusterSpec:
 def moves(rounds: int, workdir: Path, base_port: int, folder: Path) -> None:
     """How soon a task starts elsewhere once its place was stolen or corrected."""
     machine, progress = results.machine(), Progresses()
-    by_scene: dict[str, dict[str, Delays]] = {}
+    by_scene: dict[str, Delays] = {}
     cluster = Cluster(_spec(workdir.resolve(), base_port))
     with interruptible():
         cluster.start()
         try:
             for scene in SCENES:
-                for name, long_poll in ANSWERS.items():
-                    progress(f"{scene.slot}, {name}: {rounds} rounds")
-                    by_scene.setdefault(scene.slot, {})[name] = _measure(cluster, scene, long_poll, rounds)
+                progress(f"{scene.slot}: {rounds} rounds")
+                by_scene[scene.slot] = _measure(cluster, scene, rounds)
         finally:
             cluster.stop()
-    figures = {slot: {name: sample.figures() for name, sample in of.items()} for slot, of in by_scene.items()}
-    raw = {slot: {name: sample.delays_s for name, sample in of.items()} for slot, of in by_scene.items()}
+    figures = {slot: sample.figures() for slot, sample in by_scene.items()}
+    raw = {slot: sample.delays_s for slot, sample in by_scene.items()}
     result = {"bench": "moves", "nodes": NODES, "vcores": VCORES, "rounds": rounds, "machine": machine, **figures}
     progress(f"written to {results.write('moves', result, raw, folder)}")
     click.echo(json.dumps(result))
-    if not all(sample.delays_s for of in by_scene.values() for sample in of.values()):
+    if not all(sample.delays_s for sample in by_scene.values()):
         sys.exit(1)
 
 

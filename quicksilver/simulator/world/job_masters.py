@@ -13,7 +13,6 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.world.berths import Berths
-from quicksilver.simulator.world.long_polls import LongPolls
 from quicksilver.simulator.world.master import Master
 from quicksilver.simulator.world.regular import Regular
 from quicksilver.simulator.world.rest import Rest
@@ -21,7 +20,6 @@ from quicksilver.simulator.world.setup import EPOCH_S, Run, Setup
 from quicksilver.simulator.world.site import HELD, Site
 from quicksilver.simulator.world.work import Job
 from quicksilver.simulator.world.yarn import Yarn
-from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.promotion_choice import promotes
@@ -74,15 +72,6 @@ class JobMasters:
         self._berths = Berths(self._yarn, setup.master, rng)
         self._records: dict[int, AppRecord] = {}
         self._masters_rest = not (setup.eager or promotes(self._coordinator.policies))
-        self._polls = LongPolls(
-            self._clock,
-            self._coordinator,
-            self._run,
-            setup.long_poll_calls_per_s,
-            self._allocate,
-            self._answered,
-            carry_out,
-        )
 
     @property
     def going(self) -> bool:
@@ -143,9 +132,7 @@ class JobMasters:
         got = self._allocate(number, sent if rewritten is None else rewritten)
         changed = attempt.exchange.on_answer(got, self._clock.now_s)
         self._carry_out(attempt.take_effects())
-        answer = got if changed is None else changed
-        if not self._polls.holds(number, attempt, answer):
-            self._answered(number, answer)
+        self._answered(number, got if changed is None else changed)
 
     def _allocate(self, number: int, body: bytes) -> bytes:
         """Send a request to the ResourceManager; return its answer."""
@@ -166,23 +153,12 @@ class JobMasters:
                 site.end(container_id)
         attempt = self._coordinator.attempt(master.attempt_id)
         at_rest = self._masters_rest and master.at_rest and self._yarn.apps[number].at_rest and attempt.at_rest
-        if not at_rest or self._may_wait(attempt):
+        if not at_rest:
             self.rouse(number)
-
-    def _may_wait(self, attempt: Attempt) -> bool:
-        """Return whether the answer to an attempt's next heartbeat may be held, so that the heartbeat matters."""
-        if not (attempt.table.sums.open_q or attempt.wants_guaranteed):
-            return False
-        app = self._coordinator.apps.app(attempt.app_id)
-        return app is not None and self._coordinator.modes.long_poll_s(app) > 0
-
-    def wake(self) -> None:
-        """Go on with the masters' calls for which there is news, after a report or a round of the proxy."""
-        self._polls.wake()
 
     def rouse(self, number: int) -> None:
         """Have a master heartbeat at its next time."""
-        if number in self._records and number not in self._polls:
+        if number in self._records:
             self._regular.rouse(number, partial(self._beat, self.masters[number]))
 
     def _start(self, master: Master, container: y.ContainerProto) -> None:
@@ -262,8 +238,6 @@ class JobMasters:
         for next_id in master.take_to_begin():
             for site in self._site(master, next_id):
                 site.begin_task(next_id)
-        if master.done:
-            self._polls.finish(master.job.number)
         if not master.at_rest:
             self.rouse(master.job.number)
 

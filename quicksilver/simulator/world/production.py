@@ -174,7 +174,6 @@ class World:
         self._open_windows()
         self.coordinator.rounds.all_parts(self.now_s)
         self._carry_out(self.coordinator.take_effects())
-        self._jobs.wake()
         self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
@@ -220,4 +219,3 @@ class World:
             if not attempt.at_rest:
                 self._jobs.rouse(int(attempt.app_id.rpartition("_")[2]))
         touched.clear()
-        self._jobs.wake()

@@ -67,8 +67,6 @@ class Setup:
     """How much longer a task takes that does not run on its host."""
     hours: Callable[[float], Hours] | None = None
     """Returns the windows of the policies that are open at a time of the run; None without windows."""
-    long_poll_calls_per_s: float = 500.0
-    """As `proxy.long_poll_calls_per_s`, for `policies.long_poll`."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done as well."""
     app_type: str = "MAPREDUCE"

@@ -69,7 +69,7 @@ class AskTable:
         beyond = beyond_memory_and_cpu(row.capability)
         rows = AskRows(key, self._touch, self.sums.in_flight, rewritten=key.opportunistic)
         entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.sums, rows, beyond)
-        if key.opportunistic and ids.fits(key.request_id) and self.serial < ids.MAX_SERIAL:
+        if key.opportunistic and -1 <= key.request_id <= ids.MAX_REQUEST_ID and self.serial < ids.MAX_SERIAL:
             self.serial += 1
             rows.guaranteed_id = ids.private_id(self.serial, key.request_id, True)
             self.by_guaranteed_id[rows.guaranteed_id] = entry

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from policies.config.schema import Mode
-from policies.decisions.quotas import admits
 from policies.model import AppView, QueueView, Resources
 from rm_proxy.attempt.asks.ask_entry import AskSums
 from rm_proxy.attempt.cluster_view import ClusterView
@@ -77,6 +76,6 @@ def read_view(
 ) -> RequestView:
     """Return the inputs of decisions on an application as they are now."""
     known = cluster.inventory.queue(app.queue)
-    counted = sums if admits(cluster.policies) else None
+    counted = sums if cluster.policies.admits else None
     queue = known or QueueView(app.queue)
     return RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted)

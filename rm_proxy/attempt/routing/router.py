@@ -93,23 +93,15 @@ class Router:
             return None
         sums = self._table.sums
         counted = self._live.count_in(app, sums.open_q, sums.asked_size, self.progress)
-        rising = list(self._promotions.outstanding())
+        rising = list(self._promotions.outstanding()) if self._promotions.wishes else []
         if not (sums.asked_g or rising):
             return counted
         size = sums.asked_g_size + total(live.resources for live in rising)
         return replace(counted, asked_g=sums.asked_g + len(rising), asked_g_size=size)
 
-    @property
-    def kept_off(self) -> frozenset[str]:
-        """Hosts that are kept for short jobs, where this one is long."""
-        app = self._cluster.apps.app(self.app_id)
-        return app.kept_off if app is not None else frozenset()
-
-    @property
-    def excluded(self) -> frozenset[str]:
-        """Hosts on which nothing may start: on the application's own blacklist, or kept for others."""
-        kept_off = self.kept_off
-        return self.blacklist | kept_off if kept_off else self.blacklist
+    def excluded(self, app: AppView | None) -> frozenset[str]:
+        """Return the hosts on which nothing may start: on the application's own blacklist, or kept for others."""
+        return self.blacklist | app.kept_off if app is not None and app.kept_off else self.blacklist
 
     def begin(self) -> None:
         """Begin with a new message: the application and its queue are read anew."""
@@ -245,10 +237,27 @@ class Router:
             for reason in reasons:
                 entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0), passes)
             return True
-        if not stays_q(entry, view):
+        if stays_q(entry, view):
+            for reason in reasons:
+                entry.add_q(replace(reason, text=OWN_WISH, tries=0))
+            return True
+        return view is not None and self._unrouted(entry, view, reasons)
+
+    def _unrouted(self, entry: AskEntry, view: RequestView, reasons: Iterable[Reason]) -> bool:
+        """Give wanted containers their share where no route policy decides on them; returns whether that is so.
+
+        Where each decision is compared with others they are decided on one by one.
+        """
+        cluster = self._cluster
+        if entry.key.opportunistic or cluster.hooks.routed:
+            return False
+        route = cluster.policies.unrouted(view.app, entry.key.priority)
+        if route is None:
             return False
         for reason in reasons:
-            entry.add_q(replace(reason, text=OWN_WISH, tries=0))
+            share(entry, route, reason, view.mode)
+            if reason.follows and view.mode != "shadow":
+                cluster.mover.cancel_move(reason.follows)
         return True
 
     def _decide_each(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
@@ -292,7 +301,8 @@ class Router:
                 route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
                 return within_quota(policies, route, ask, queue, rng, now_s)
             route = choose(policies, ask, queue, rng, now_s)
-            self._cluster.placer.compare_route(ask, queue, route, now_s)
+            for step in self._cluster.hooks.routed:
+                step(ask, queue, route, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")
@@ -319,7 +329,7 @@ class Router:
             return ": ".join(part for part in ("bypass mode", self._cluster.modes.why_bypass(app.id)) if part)
         if entry.beyond:
             return "asks for more than memory and vcores"
-        if not ids.fits(request_id):
+        if not -1 <= request_id <= ids.MAX_REQUEST_ID:
             return f"request id {request_id} is outside {ids.REQUEST_IDS}"
         if self.maximum is not None and not entry.resources.fits(self.maximum):
             return "asks for more than the maximum allocation, which only the ResourceManager may judge"
@@ -351,7 +361,7 @@ class Router:
             racks=racks,
             anywhere=entry.rows.anywhere,
             label=label_of(entry, view.queue),
-            blacklist=self.excluded,
+            blacklist=self.excluded(view.app),
             expected_s=expects.mean_s,
             known=expects.known,
             spread_s=expects.spread_s,
@@ -379,7 +389,7 @@ def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
 
 
 def share(entry: AskEntry, route: Route, reason: Reason, mode: str) -> None:
-    """Put one container into the share that was chosen for it; in shadow mode always into the guaranteed one."""
+    """Put containers into the share that was chosen for them; in shadow mode always into the guaranteed one."""
     reason = replace(reason, text=route.reason, slot=route.slot, version=route.version, shadow=None)
     if mode == "shadow":
         text = f"shadow mode: {route.kind} ({route.reason})"

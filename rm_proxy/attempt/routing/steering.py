@@ -52,7 +52,7 @@ class Steering:
         self._records = DecisionRecorder(router.app_id, cluster, emit)
         self._placed_s = -inf
         """When a container of this attempt last got a node."""
-        self._queued = False
+        self.queued = False
         """Whether the central queue knows this attempt."""
         self._shunned: frozenset[str] = frozenset()
         """Nodes where tasks of the application run much longer than expected."""
@@ -60,18 +60,18 @@ class Steering:
         """Work of the application, as in `Ask.work_s`."""
         self._owed: dict[LabelledSize, int] = {}
         """Containers that may go guaranteed with this request, since queue and user are owed them."""
-        self._taken_back: Resources | None = None
+        self.taken_back: Resources | None = None
         """Size of a container that went guaranteed for what its queue or user is owed, until none is asked for."""
 
-    @property
     def crowded(self) -> frozenset[str]:
-        """Hosts where containers that are owed would take from others, while some elsewhere would not."""
-        if self._taken_back is None:
+        """Return hosts where a container that went guaranteed would take from others, while some elsewhere would not.
+
+        Only to be asked while `taken_back` is set; it is no longer once none of them is asked for.
+        """
+        if self.taken_back is None or not self._asks_guaranteed():
+            self.taken_back = None
             return frozenset()
-        if not self._asks_guaranteed():
-            self._taken_back = None
-            return frozenset()
-        return self._cluster.inventory.crowded(self._taken_back)
+        return self._cluster.inventory.crowded(self.taken_back)
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -119,9 +119,9 @@ class Steering:
 
     def forget(self, placed: int = 0, now_s: float = 0.0) -> None:
         """Leave the central queue: nothing waits for a place; placed: how many just got one."""
-        if self._queued:
-            self._queued = False
-            self._cluster.prober.waits_no_more(self._router.attempt_id, placed, now_s)
+        if self.queued:
+            self.queued = False
+            self._cluster.line.waits_no_more(self._router.attempt_id, placed, now_s)
 
     def _queue_up(self, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()) -> None:
         """Note in the central queue what waits for a place now; placed: how many just got one; full: found no place."""
@@ -131,10 +131,10 @@ class Steering:
             self.forget(placed, now_s)
             return
         waiting, asked_g = self._waiting(view, now_s)
-        self._queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
+        self.queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
         try:
             demand = Demand(waiting, sizes, view.queue.priority, asked_g)
-            self._cluster.prober.waits(self._router.attempt_id, demand, now_s, placed, full)
+            self._cluster.line.waits(self._router.attempt_id, demand, now_s, placed, full)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
 
@@ -225,9 +225,9 @@ class Steering:
 
     def _allowance(self, entry: AskEntry, size: LabelledSize, now_s: float) -> int:
         """Return how many containers of a key may be placed: the application's own OPPORTUNISTIC ones wait for none."""
-        if entry.key.opportunistic or not self._queued:
+        if entry.key.opportunistic or not self.queued:
             return UNLIMITED
-        return self._cluster.prober.allowance(self._router.attempt_id, *size, now_s)
+        return self._cluster.line.allowance(self._router.attempt_id, *size, now_s)
 
     def _place(
         self, entry: AskEntry, ask: Ask, view: RequestView, full: set[LabelledSize] | None, now_s: float
@@ -308,16 +308,16 @@ class Steering:
         asked_s = entry.q_reasons[0].asked_s
         waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()
         if waits and entitled(view.queue, ask) and self._cluster.placer.has_room(ask.resources):
-            self._taken_back = ask.resources
+            self.taken_back = ask.resources
             return f"its queue {view.queue.name} is below its guaranteed capacity, and a node has room"
         size = ask.label, ask.resources
         if size not in self._owed:
-            starves = self._placed_s < now_s and (self._queued or not self._asks_guaranteed())
-            self._owed[size] = self._cluster.prober.starved(view.app, *size, asked_s, now_s) if starves else 0
+            starves = self._placed_s < now_s and (self.queued or not self._asks_guaranteed())
+            self._owed[size] = self._cluster.line.starved(view.app, *size, asked_s, now_s) if starves else 0
         if self._owed[size] <= 0:
             return None
         self._owed[size] -= 1
-        self._taken_back = ask.resources
+        self.taken_back = ask.resources
         if fits_capacity(view.queue, ask):
             return f"its queue {view.queue.name} is below its guaranteed capacity, which other queues use"
         return f"user {ask.app.user} is below the share of one user of {view.queue.name}, which others use"
@@ -349,7 +349,7 @@ class Steering:
             self._fall_back(q.entry, q.reason, NOT_ACTIVE, now_s)
             return
         if q.tries < MAX_TRIES:
-            q.ask = replace(q.ask, blacklist=self._router.excluded, at_s=now_s)
+            q.ask = replace(q.ask, blacklist=self._router.excluded(view.app), at_s=now_s)
             placement = self._cluster.placer.place(q.ask, q.tried)
             if placement.node is not None:
                 node = self._cluster.inventory.node(placement.node)

@@ -89,9 +89,6 @@ class SidecarEvents:
             self._mover.on_event(event, live)
         attempt.containers.on_event(event, now_s)
         attempts.touched[attempt.id] = attempt
-        if self._state.wakeups.waiting:
-            ended = event.kind in ENDS or event.kind is EventKind.ENDED
-            self._state.wakeups.event(attempt.id, ended, now_s)
 
     def _settled(self, container_id: str) -> bool:
         """Return whether a container's end is settled; it is not while its attempt has not come here yet."""

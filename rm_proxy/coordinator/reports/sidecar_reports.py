@@ -5,10 +5,8 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-from policies.model import Kind, NodeView
+from policies.model import Kind
 from quicksilver.common.messages import Ack, Report, Targets
-from rm_proxy.admission.idle_containers import IdleContainers
-from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
 from rm_proxy.coordinator.cluster_state import ClusterState
@@ -16,10 +14,8 @@ from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
-from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
-from rm_proxy.probes.thief import Thief
 
 MAX_UNLISTED: Final = 1_000
 """Nodes that report and that the ResourceManager does not list (yet)."""
@@ -38,16 +34,10 @@ class SidecarReports:
         durations: TaskDurations,
         targets: TargetSetter,
         mover: Mover,
-        thief: Thief,
-        shadow: Shadow,
-        idle: IdleContainers,
-        reclaimer: Reclaimer,
     ) -> None:
         self._state, self._inventory, self._events = state, inventory, events
         self._adopted, self._restore, self._durations = adopted, restore, durations
-        self._targets, self._mover, self._thief = targets, mover, thief
-        self._compared = shadow.nodes
-        self._idle, self._reclaimer = idle, reclaimer
+        self._targets, self._mover = targets, mover
         self.new_events = events.new
         self._drops: dict[str, dict[str, str]] = {}
         """By node: drops that could not be sent, with their reasons."""
@@ -68,21 +58,15 @@ class SidecarReports:
         if node.report is None:
             state.urgent += self._restore.announce_again(report, now_s)
         node.confirm(report, now_s)
-        self._compared.report(node_id, report.compared)
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
-        admission = state.policies.for_nodes.cluster.admission
-        if admission is not None:
-            self._idle.report(report, admission.idle_ratio, now_s)
-        before = node.view
         outlook = self._durations.outlook
         full = report.used_g_vcores + report.used_q_vcores >= report.vcores
         node.frees_s = outlook.frees_s(report) if full else inf
         self._inventory.refresh(node, now_s)
         node.yields(state.giving_way.report(report, node.beyond, outlook.work_s, now_s))
-        took_over = self._thief.look(node_id, now_s)
-        if state.wakeups.waiting and (took_over or _more_room(before, node.view)):
-            state.wakeups.places_free(now_s)
+        for step in state.hooks.reported:
+            step(node_id, report, now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
             events_to=self._events.acknowledge(node_id, report, now_s),
@@ -121,16 +105,13 @@ class SidecarReports:
         self._drops.pop(node_id, None)
         self._promoted.pop(node_id, None)
         self._events.forget_node(node_id)
-        self._idle.forget_node(node_id)
         self._state.giving_way.forget_node(node_id)
-        self._compared.forget_node(node_id)
 
     def clear(self) -> None:
         """Forget all messages to sidecars: another proxy serves now."""
         self._events.clear()
         self._drops.clear()
         self._promoted.clear()
-        self._compared.clear()
 
     def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
         """Return the targets of a node, with the outlook of the jobs there.
@@ -141,7 +122,7 @@ class SidecarReports:
         if targets is None:
             return None
         news = self._durations.news(node_id, targets, report, now_s)
-        over = self._reclaimer.over_share()
+        over = {app_id for over_share in self._state.hooks.over_share for app_id in over_share()}
         there = sorted({c.app_id for c in report.containers} & over) if over else []
         return news.model_copy(update={"over_share": there}) if there else news
 
@@ -154,12 +135,3 @@ class SidecarReports:
         if still:
             self._promoted[node_id] = set(still)
         return still
-
-
-def _more_room(before: NodeView, now: NodeView) -> bool:
-    """Return whether a node may start more queueable containers than at its last report."""
-    if not now.usable:
-        return False
-    used, was = now.used_g + now.used_q, before.used_g + before.used_q
-    less = used.memory_mb < was.memory_mb or used.vcores < was.vcores or now.slots > before.slots
-    return not before.usable or less or now.containers < before.containers or now.queue_length < before.queue_length

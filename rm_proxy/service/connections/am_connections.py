@@ -17,25 +17,10 @@ from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.error_budget import FaultKind
-from rm_proxy.long_poll.long_poll import Why
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.relay.commands import (
-    Absorbed,
-    Answered,
-    Called,
-    Command,
-    Identified,
-    Noted,
-    PassedThrough,
-    Polled,
-    ToAm,
-    TookOver,
-    ToRm,
-    Waits,
-)
+from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
 from rm_proxy.relay.relay import ALLOCATE, FINISH, REGISTER, Relay
 from rm_proxy.service.connections.connection_limits import ConnectionLimits, connection_limit
-from rm_proxy.service.connections.long_polls import LongPolls
 from rm_proxy.service.connections.rm_connection import RmConnection
 from rm_proxy.service.connections.upstream import Upstream
 
@@ -101,7 +86,6 @@ class ConnectionParts:
     """Returns the attempt of an id, a new one where it is unknown."""
     metrics: ProxyMetrics
     connections: Connections
-    long_polls: LongPolls
     upstream: Upstream
     handle_effects: Callable[[Iterable[Effect]], None]
     identified: Callable[[str], None]
@@ -171,12 +155,8 @@ class AmConnection(PairedSocket):
         """Handle bytes of the ResourceManager."""
         self._handle("rm", self.relay.from_rm, data)
 
-    def poll(self, now_s: float, pace_s: float) -> None:
-        """Do what is due for the call that waits."""
-        self._handle("rm", lambda _, __: self.relay.tick(now_s, pace_s))
-
-    def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes = b"") -> None:
-        """Give bytes or the time to the relay; an exception in it closes this connection alone, and is a fault."""
+    def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
+        """Give bytes to the relay; an exception in it closes this connection alone, and is a fault."""
         try:
             self._execute(handle(data, time()))
             self._count_unread()
@@ -222,8 +202,8 @@ class AmConnection(PairedSocket):
                     self._parts.handle_effects(command.effects)
                 if self.transport is not None:
                     self.transport.write(command.data)
-                if self._finishing:
-                    self._close_if_finished()
+                if self._finishing and not self.relay.outstanding:
+                    self.close()
             elif type(command) is Called:
                 _count(metrics, command)
             elif type(command) is Noted:
@@ -233,30 +213,16 @@ class AmConnection(PairedSocket):
 
     def _execute_other(self, command: Command) -> None:
         parts = self._parts
-        if isinstance(command, Waits):
-            parts.long_polls.waits(command.attempt_id, self)
-        elif isinstance(command, Absorbed):
-            parts.handle_effects(command.effects)
-            self._close_if_finished()
-        elif isinstance(command, Answered):
-            parts.long_polls.answered(command, self)
-        elif isinstance(command, Polled):
-            parts.metrics.polled.inc()
-        elif isinstance(command, TookOver):
+        if isinstance(command, TookOver):
             _took_over(parts, self.peer, command)
         elif isinstance(command, Identified):
             parts.identified(command.attempt_id)
         elif isinstance(command, PassedThrough):
             _passed_through(parts, self.peer, command)
 
-    def _close_if_finished(self) -> None:
-        if self._finishing and not self.relay.outstanding:
-            self.close()
-
     def finish(self) -> None:
         """Stop reading calls, and close when the open ones are answered."""
         self._finishing = True
-        self._handle("am", lambda _, now_s: self.relay.end_wait(Why.STOPPED, now_s))
         if not self.relay.outstanding:
             self.close()
         else:
@@ -265,7 +231,6 @@ class AmConnection(PairedSocket):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
         connections = self._parts.connections
-        self._handle("am", lambda _, now_s: self.relay.lost(now_s))
         if self in connections.open:
             connections.limits.leave(self._host, self._known)
             connections.limits.keeps(self._unread, 0)

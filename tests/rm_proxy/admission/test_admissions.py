@@ -75,7 +75,7 @@ def test_over_its_share_its_newest_containers_end_for_one_that_lacks_some() -> N
     reported(world, 1, batch)
     assert urgent.beat(2, *wants(4, 6)) == (4, 6), "this place policy knows no full node"
     assert shares(world) == {2: 12, 3: 6}
-    assert world.reclaimer.over_share() == {batch.id}
+    assert world.features.reclaimer.over_share() == {batch.id}
     assert not any(ack.shed for ack in reported(world, 3, batch, urgent)), "the urgent one lacks nothing"
 
 

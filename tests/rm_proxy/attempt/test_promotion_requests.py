@@ -432,15 +432,17 @@ def test_no_more_than_some_of_all_applications(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("mode", ["shadow", "bypass"])
 def test_only_where_the_proxy_is_active(mode: str) -> None:
     site = Site()
-    site.world.policies = coordinator({**ON_START, "mode": mode}).policies
+    site.world.switch(coordinator({**ON_START, "mode": mode}).policies)
     assert site.round() == []
 
 
 def test_nothing_where_the_resourcemanager_would_not_tell_the_node() -> None:
     site = Site()
-    site.world.promoter.why_off = "yarn-site.xml: yarn.resourcemanager.auto-update.containers is not true"
+    site.world.features.promoter.why_off = "yarn-site.xml: yarn.resourcemanager.auto-update.containers is not true"
     assert site.round() == []
-    assert Coordinator(site.world.policies, site.world.rng, Limits(no_promotion="off")).promoter.why_off == "off"
+    assert (
+        Coordinator(site.world.policies, site.world.rng, Limits(no_promotion="off")).features.promoter.why_off == "off"
+    )
 
 
 def test_not_on_a_node_that_empties() -> None:

@@ -222,7 +222,7 @@ def test_a_failing_quota_makes_it_guaranteed(monkeypatch: pytest.MonkeyPatch) ->
 
     faulty = Policies(world.policies.section, world.policies.choices, [r.bound for r in world.policies.rules], [bound])
     object.__setattr__(bound, "decide", broken)
-    world.policies = faulty
+    world.switch(faulty)
     am = Am(world)
     assert shown(am.asks(row("*", 2))) == [("*", 2, "G", -1)]
 

@@ -243,7 +243,7 @@ def test_a_doubtful_row_goes_out_again_although_its_key_became_mixed() -> None:
     sent(attempt, request(0, row("*", 1, 10)))
     sent(attempt, request(0, row("*", 2, 20)))
     attempt.exchange.on_answer(answer(1), 0.0)
-    world.policies = coordinator().policies
+    world.switch(coordinator().policies)
     third = sent(attempt, request(1, row("*", 3, 20)))
     assert ("*", 2, "G", -1) in shown(third.ask)
     assert len(granted_rows(third.ask)) == 1

@@ -137,7 +137,7 @@ def test_bypass_passes_and_takes_back_what_waited_for_a_node() -> None:
     am = Am(world)
     am.asks(row("host1", 2), row("/r1", 2), row("*", 2))
     am.gets()
-    world.policies = Policies.load({**ALL_Q, "mode": "bypass"})
+    world.switch(Policies.load({**ALL_Q, "mode": "bypass"}))
     am.asks()
     counts = {name: count for name, count, kind, _ in shown(am.sent.ask) if kind == "G"}
     assert counts == {"host1": 2, "/r1": 2, "*": 2}

@@ -16,8 +16,8 @@ from rm_proxy.attempt.asks.ask_rows import Key
 from rm_proxy.attempt.effects import TooLarge
 from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.snapshot import Snapshot
-from rm_proxy.domain import ids, request_size
-from rm_proxy.domain.request_size import MAX_READ_BYTES, MAX_RELEASES, MAX_ROWS, response_id_of, too_large
+from rm_proxy.domain import ids, message_checks
+from rm_proxy.domain.message_checks import MAX_READ_BYTES, MAX_RELEASES, MAX_ROWS, response_id_of, too_large
 from tests.rm_proxy.yarn_messages import ATTEMPT, Am, cid, container, container_proto, coordinator, ended, row
 from tests.rm_proxy.yarn_messages import granted_rows as queueable_rows
 
@@ -27,7 +27,7 @@ SMALL = 10
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(request_size, "MAX_ROWS", SMALL)
+    monkeypatch.setattr(message_checks, "MAX_ROWS", SMALL)
     yield
 
 
@@ -68,11 +68,11 @@ def test_what_is_beyond_is_not(grow: Callable[[y.AllocateRequestProto], object],
 @given(st.integers(0, 2 * SMALL), st.integers(0, 5), st.binary(max_size=20))
 def test_any_bytes_are_counted(rows: int, releases: int, more: bytes) -> None:
     request = y.AllocateRequestProto(ask=many(rows), release=map(container_proto, range(releases)))
-    before, request_size.MAX_ROWS = request_size.MAX_ROWS, SMALL  # type: ignore[misc]
+    before, message_checks.MAX_ROWS = message_checks.MAX_ROWS, SMALL  # type: ignore[misc]
     try:
         whole, odd = too_large(request.SerializeToString()), too_large(request.SerializeToString() + more)
     finally:
-        request_size.MAX_ROWS = before  # type: ignore[misc]
+        message_checks.MAX_ROWS = before  # type: ignore[misc]
     assert ("rows" in whole) == (rows > SMALL), whole
     assert odd or rows <= SMALL, "whatever follows"
 

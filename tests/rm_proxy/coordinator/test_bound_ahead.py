@@ -99,7 +99,7 @@ def test_no_short_task_is_bound_ahead_of_the_end_of_a_long_one(
     """Long tasks hold all cores of the node, and one of them is expected to end in half a second."""
     probe = {"policy": "succinct", "settings": {"behind_long": behind_long}}
     world = coordinator({**AHEAD, "probe": probe}, nodes=1)
-    monkeypatch.setattr(world.prober.cluster, "all_long", {node_id(1): True}.get)
+    monkeypatch.setattr(world.features.prober.cluster, "all_long", {node_id(1): True}.get)
     runs(world, 19.5)
     short = Ask(AppView(APP, job_class=JobClass.SHORT), 20, Resources(1024, 1))
     placement = world.placer.place(short, frozenset())

@@ -152,7 +152,7 @@ def test_an_application_in_bypass_waits_no_longer() -> None:
     am = Am(world)
     am.asks(row("*", 3))
     deliver(am)
-    world.policies = Policies.load({**ALL_Q, "mode": "bypass"})
+    world.switch(Policies.load({**ALL_Q, "mode": "bypass"}))
     am.asks()
     assert ("*", 2, "G", -1) in shown(am.sent.ask)
 

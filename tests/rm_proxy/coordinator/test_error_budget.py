@@ -291,7 +291,7 @@ def test_memory_is_bounded() -> None:
     budget = ErrorBudget(LIMITS)
     for number in range(MAX_APPS + 500):
         budget.note(FaultKind.PROTOCOL, f"application_1_{number}", number)
-    assert len(budget._apps) == MAX_APPS
+    assert len(budget.faulty) == MAX_APPS
     summed = Sum(60.0)
     for now_s in range(100_000):
         summed.add(1, now_s)

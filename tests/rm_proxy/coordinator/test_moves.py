@@ -157,7 +157,7 @@ def test_what_goes_guaranteed_gives_its_room_back() -> None:
     stage = stolen(1)
     stage.reports()
     stage.sheds(1)
-    stage.world.policies = Policies.load({**ALL_Q, "routes": [{"policy": "only_g"}], "steal": HAWK})
+    stage.world.switch(Policies.load({**ALL_Q, "routes": [{"policy": "only_g"}], "steal": HAWK}))
     stage.am.asks(row("*", 1))
     stage.round()
     assert stage.outcomes() == [("steal", "guaranteed")]
@@ -223,7 +223,7 @@ def test_what_may_not_go_there_stays(why: str) -> None:
         elif why == "released":
             live.released = True
     if why == "mode":
-        stage.world.policies = Policies.load({**ALL_Q, "steal": HAWK, "mode": "bypass"})
+        stage.world.switch(Policies.load({**ALL_Q, "steal": HAWK, "mode": "bypass"}))
     elif why == "unknown":
         stage.waiting = [71, 72]
     for _ in range(3):

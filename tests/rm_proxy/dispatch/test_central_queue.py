@@ -40,7 +40,7 @@ class Stage:
         app = AppView(name, priority=more.pop("priority", 0))
         demand = Demand(WaitingApp(app, wanted, grade), {("", size): wanted}, more.pop("queue_priority", 0))
         full = [("", size)] if more.pop("full", 0) else []
-        self.queue.update(name, demand, now_s, full=full, **more)
+        self.queue.waits(name, demand, now_s, full=full, **more)
 
     def may(self, name: str, now_s: float = 0.0, size: Resources = ONE) -> int:
         return self.queue.allowance(name, "", size, now_s)
@@ -53,10 +53,10 @@ def test_places_are_kept_for_strictly_better_applications() -> None:
     stage.waits("equal", 4, 1)
     stage.waits("worst", 50, 2)
     assert [stage.may(name) for name in ("best", "good", "equal", "worst")] == [UNLIMITED, 7, 7, 0]
-    stage.queue.forget("good")
+    stage.queue.waits_no_more("good")
     assert stage.may("worst") == 10 - 3 - 4
-    stage.queue.forget("best")
-    stage.queue.forget("equal")
+    stage.queue.waits_no_more("best")
+    stage.queue.waits_no_more("equal")
     assert stage.may("worst") == UNLIMITED
 
 
@@ -74,7 +74,6 @@ def test_without_an_order_nobody_has_claims() -> None:
     stage.waits("a", 5, 9)
     stage.waits("b", 5, 9)
     assert stage.may("a") == stage.may("b") == UNLIMITED
-    assert list(stage.queue.to_wake(0.0)) == ["a"]
 
 
 def test_an_application_that_stops_to_heartbeat_loses_its_claims() -> None:
@@ -146,17 +145,6 @@ def test_claims_of_another_size_count_by_what_they_take() -> None:
     assert stage.may("large", size=TWO) == 2, "nine small ones leave three cores, begun places count"
 
 
-def test_attempts_are_woken_in_their_order_while_there_are_places() -> None:
-    stage = Stage(5)
-    stage.waits("wide", 50, 2)
-    stage.waits("small", 1, 0)
-    stage.waits("middle", 3, 1)
-    stage.waits("last", 50, 3)
-    assert list(stage.queue.to_wake(0.0)) == ["small", "middle", "wide"]
-    stage.to(0)
-    assert list(stage.queue.to_wake(0.0)) == []
-
-
 def test_what_is_idle_for_a_claim_is_counted_and_explained() -> None:
     stage = Stage(5)
     stage.waits("small", 2, 0)
@@ -176,7 +164,7 @@ def test_time_without_a_new_place_goes_on_until_there_is_one() -> None:
     )
     demand = Demand(WaitingApp(AppView("a"), 5), {("", ONE): 5})
     for now_s, placed in ((1.0, 0), (2.0, 0), (3.0, 1), (4.0, 0)):
-        queue.update("a", demand, now_s, placed)
+        queue.waits("a", demand, now_s, placed)
     assert since == [1.0, 1.0, 3.0, 3.0]
     queue.clear()
     assert len(queue) == 0
@@ -209,7 +197,7 @@ def test_nothing_is_idle_that_somebody_wants_and_no_better_one_claims(
         wants[name] -= takes
         free -= takes
         stage.to(free)
-        stage.queue.forget(name)
+        stage.queue.waits_no_more(name)
         if wants[name]:
             stage.waits(name, wants[name], grades[name], now_s=10.0)
     assert free == 0 or not any(wants[name] for name in order)

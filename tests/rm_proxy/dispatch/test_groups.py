@@ -75,7 +75,7 @@ class Stage:
         sizes = {(label, size): wanted} if wanted else {}
         asked = Resources(1024 * asked_g, asked_g)
         demand = Demand(WaitingApp(app, wanted + strict, grade), sizes, asked_g=asked)
-        self.queue.update(name, demand, now_s, placed)
+        self.queue.waits(name, demand, now_s, placed)
 
     def may(self, name: str, now_s: float = 0.0, size: Resources = ONE, label: str = "") -> int:
         return self.queue.allowance(name, label, size, now_s)
@@ -125,7 +125,7 @@ def test_silent_masters_and_forgotten_ones_claim_nothing() -> None:
     stage.waits("small", "alice", 50, now_s=ALIVE_S + 1)
     assert stage.may("small", ALIVE_S) == 0 and stage.may("small", ALIVE_S + 0.1) == UNLIMITED
     stage = flooded(10)
-    stage.queue.forget("wide")
+    stage.queue.waits_no_more("wide")
     assert stage.may("small") == UNLIMITED
 
 
@@ -154,7 +154,7 @@ def test_without_shares_the_order_acts_across_all() -> None:
 
 def test_containers_that_do_not_fit_anywhere_keep_nothing_from_others() -> None:
     stage = flooded(3)
-    stage.queue.forget("wide")
+    stage.queue.waits_no_more("wide")
     stage.waits("large", "bob", 5, size=LARGE)
     assert stage.may("small") == UNLIMITED
     stage.to(9)
@@ -164,22 +164,8 @@ def test_containers_that_do_not_fit_anywhere_keep_nothing_from_others() -> None:
 def test_one_that_wants_certain_nodes_alone_has_its_part() -> None:
     stage = flooded(10)
     stage.waits("strict", "bob", 0, grade=0, strict=2)
-    stage.queue.forget("wide")
+    stage.queue.waits_no_more("wide")
     assert stage.may("strict") >= 2 and stage.may("small") == UNLIMITED
-
-
-def test_held_answers_are_given_to_the_group_whose_turn_it_is() -> None:
-    stage = flooded(10)
-    for number in range(50):
-        stage.waits(f"a{number}", "alice", 1)
-    assert list(stage.queue.to_wake(0.0)) == ["wide"]
-    stage.to(75)
-    assert next(iter(stage.queue.to_wake(0.0))) == "a0"
-    assert len(list(stage.queue.to_wake(0.0))) == 1 + 15
-    stage.to(0)
-    assert list(stage.queue.to_wake(0.0)) == []
-    stage.to(10)
-    assert next(iter(stage.queue.to_wake(ALIVE_S + 1))) == "a0", "those that are silent get what nobody claims"
 
 
 def test_why_names_the_groups_for_which_places_are_kept() -> None:
@@ -187,7 +173,7 @@ def test_why_names_the_groups_for_which_places_are_kept() -> None:
     stage.waits("carols", "carol", 40, queue="root.prod")
     assert stage.queue.why("small", 1.0).endswith("; places kept for queue root.prod")
     assert "kept" not in stage.queue.why("carols", 1.0)
-    stage.queue.forget("carols")
+    stage.queue.waits_no_more("carols")
     text = "50 containers wait for a place, 1 s without a new one; places kept for queue root.default, user bob"
     assert stage.queue.why("small", 1.0) == text
 
@@ -204,7 +190,7 @@ def test_what_is_guaranteed_is_owed_after_a_second_in_which_the_group_got_nothin
     assert stage.starved("bob", 6.1) == 2, "seven are on their way"
     stage.has("bob", 25)
     assert stage.starved("bob", 6.1) == 0, "30 are guaranteed to him, 7 asked for"
-    stage.queue.forget("wide", placed=3, now_s=7.0)
+    stage.queue.waits_no_more("wide", placed=3, now_s=7.0)
     stage.has("bob", 10)
     assert stage.starved("bob", 7.9) == 0, "the last ones got their places now"
 
@@ -218,12 +204,9 @@ def test_thousands_of_applications_cost_as_much_as_their_groups(monkeypatch: pyt
     monkeypatch.setattr(Wanted, "claims", lambda self, stock: asked.append(self) or claims(self, stock))
     assert stage.may("a2") == 1, "twenty users with nothing yet share seven places, each begun one counts"
     assert len(asked) <= 20 + 5
-    asked.clear()
-    assert len(list(stage.queue.to_wake(0.0))) == 20
-    assert len(asked) <= 20
     monkeypatch.undo()
     for number in range(3_000):
-        stage.queue.forget(f"a{number}")
+        stage.queue.waits_no_more(f"a{number}")
     stage.waits("last", "u1", 3, now_s=9.0)
     assert len(stage.queue) == 1 and stage.queue.why("last", 9.0).startswith("3 containers wait")
     assert stage.queue.claimed_idle(9.0) == 3 and stage.queue.claimed_idle(9.0 + 2 * ALIVE_S) == 0
@@ -277,7 +260,7 @@ def test_each_round_of_heartbeats_fills_all_places_by_their_shares(
             if wants[name]:
                 beats(name)
             else:
-                stage.queue.forget(name)
+                stage.queue.waits_no_more(name)
     assert free == 0 or not any(wants.values())
     for group, places in exact.items():
         users = [group.user] if group.user else [user for user in has if IN[user] == group.queue]

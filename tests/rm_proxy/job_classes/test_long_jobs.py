@@ -41,7 +41,7 @@ def heartbeat(am: Am, *rows: Any, **more: Any) -> None:
 
 def test_the_guaranteed_containers_of_a_long_job_are_kept_off() -> None:
     am = Am(world(routes=[{"policy": "only_g"}]))
-    kept = sorted(am.world.apps.partition.hosts)
+    kept = sorted(am.world.features.classes.partition.hosts)
     assert len(kept) == 2
     am.asks(row("*", 4))
     assert listed(am) == (kept, []), "with the first ask"
@@ -62,7 +62,7 @@ def test_the_queueable_containers_of_a_long_job_go_to_other_nodes() -> None:
     am = Am(world())
     am.asks(row("*", 1))
     am.gets()
-    kept = am.world.apps.partition.hosts
+    kept = am.world.features.classes.partition.hosts
     heartbeat(am, row("*", 30))
     chosen = {one.resource_name for one in granted_rows(am.sent.ask).values()}
     assert chosen and not chosen & kept
@@ -81,7 +81,7 @@ def test_a_partition_that_ends_frees_the_job() -> None:
 
 def test_the_masters_own_list_is_kept_and_a_refused_request_is_made_good() -> None:
     am = Am(world(routes=[{"policy": "only_g"}]))
-    kept = sorted(am.world.apps.partition.hosts)
+    kept = sorted(am.world.features.classes.partition.hosts)
     heartbeat(am, row("*", 4), blacklist=["other"])
     assert listed(am) == (["other", *kept], [])
     am.attempt.exchange.on_refused("InvalidResourceRequestException")

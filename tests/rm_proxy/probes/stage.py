@@ -31,7 +31,6 @@ class Stage:
         self.nodes = {f"n{number}": Node(f"n{number}") for number in range(nodes)}
         self.classes: dict[str, JobClass] = {}
         self.left_s: dict[str, float] = {}
-        self.held: set[str] = set()
         self.faults: list[str] = []
         self.effects: list[Effect] = []
         self.policies = Policies.load({"queues": "*", "routes": [{"policy": "only_q"}], **policies})
@@ -43,7 +42,6 @@ class Stage:
             free,
             Random(3),
             policies=lambda: self.policies,
-            is_waiting=lambda attempt_id: attempt_id in self.held,
             left_s=lambda app_id, now_s: self.left_s.get(app_id, 0.0),
             failed=lambda app_id, why: self.faults.append(why),
         )

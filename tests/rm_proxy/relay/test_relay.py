@@ -8,7 +8,7 @@ from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.effects import Announce, Granted
-from rm_proxy.domain.request_size import MAX_REQUEST_BYTES
+from rm_proxy.domain.message_checks import MAX_REQUEST_BYTES
 from rm_proxy.relay.commands import Called, Identified, PassedThrough, ToAm, ToRm
 from rm_proxy.relay.refusals import NOT_REGISTERED
 from rm_proxy.relay.relay import MAX_OUTSTANDING, Relay

@@ -28,7 +28,6 @@ from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.connections import am_connections, connection_limits
 from rm_proxy.service.connections.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.connections.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
-from rm_proxy.service.connections.long_polls import LongPolls
 from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.recovery import Recovery
 from tests import loops
@@ -106,7 +105,6 @@ class Hub:
             attempt=self.coordinator.attempt,
             metrics=self.metrics,
             connections=self.connections,
-            long_polls=LongPolls(self.coordinator, self.metrics, 500),
             upstream=Upstream(
                 upstream, False, self.settings, self.coordinator, self.metrics, recovery, lambda: None, closes
             ),

@@ -213,12 +213,6 @@ ALL: Final = (
         )
         for preset in _PROBING
     ),
-    *(
-        _on_preset(
-            f"quicksilver_{preset}_held", preset, f"preset {preset}, answers wait for news", 0, long_poll="short"
-        )
-        for preset in _PROBING
-    ),
     _on_preset(
         "quicksilver_apollo_places",
         "apollo",
@@ -234,7 +228,6 @@ ALL: Final = (
         0,
         place={"policy": "topk_wait"},
     ),
-    _default("held_answers", "answers wait for news (`long_poll: short`)", long_poll="short"),
     *(
         _default(f"within_{first}", f"of one level the {title} first", dispatch={"settings": {"within": first}})
         for first, title in (("age", "earliest submission"), ("shared", "fewest containers"))

@@ -27,10 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mercury, masters in the cluster": {"master_cores": 1, "master_start_s": 1.0},
     "opportunistic": {},
     "quicksilver": {"slow_nodes": 0.3, "slow_times": 3.0},
-    "quicksilver, calls that wait": {"policies": {"preset": "default", "long_poll": "short"}},
-    "quicksilver, guaranteed calls that wait": {
-        "policies": {"queues": ["*"], "routes": [{"policy": "only_g"}], "long_poll": "long"}
-    },
+    "quicksilver, guaranteed alone": {"policies": {"queues": ["*"], "routes": [{"policy": "only_g"}]}},
     "quicksilver with slow start": {"slow_start_ratio": 0.05},
     "kairos": {"policies": {**MERCURY, "preempt": {"policy": "las", "settings": {"quantum_s": 3, "extra": 2}}}},
 }

@@ -1,7 +1,8 @@
-"""The size of an allocate request, found without reading it: one beyond these bounds passes unread.
+"""Checks of allocate requests and answers: their size before they are read, their texts and required fields after it.
 
-A row costs the proxy 30 to 60 microseconds and 5 KB, and all application masters share one process. Real ones send a
-row for each host of the cluster at most.
+A request beyond these bounds passes unread: a row costs the proxy 30 to 60 microseconds and 5 KB, and all application
+masters share one process. Real ones send a row for each host of the cluster at most. Protobuf reads strings that are
+not UTF-8, which it returns as bytes, and messages without required fields, which cannot be written again.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from itertools import islice
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.frames import read_varint
+from hadoop_rpc.protos import yarn_pb2 as y
 
 MAX_ROWS: Final = 6_000
 """Rows of one request that are read, and its updates, scheduling requests and further parts likewise (own)."""
@@ -96,3 +99,35 @@ def _head() -> Any:
 
 
 _HEAD: Final = _head()
+
+
+def check_request(request: y.AllocateRequestProto) -> None:
+    """Check the names in a request that the proxy uses. Raises DecodeError."""
+    _check_whole(request)
+    for row in request.ask:
+        _check(row.resource_name, "a resource name")
+        _check(row.node_label_expression, "a node label")
+    blacklist = request.blacklist_request
+    if not blacklist.ByteSize():  # AMRMClient sends an empty one with each request
+        return
+    for name in (*blacklist.blacklist_additions, *blacklist.blacklist_removals):
+        _check(name, "a name on the blacklist")
+
+
+def check_answer(answer: y.AllocateResponseProto) -> None:
+    """Check the names in an answer that the proxy uses. Raises DecodeError."""
+    _check_whole(answer)
+    for container in answer.allocated_containers:
+        _check(container.nodeId.host, "a host")
+    for report in answer.updated_nodes:
+        _check(report.nodeId.host, "a host")
+
+
+def _check_whole(message: Message) -> None:
+    if not message.IsInitialized():
+        raise DecodeError("it lacks required fields")
+
+
+def _check(text: object, name: str) -> None:
+    if not isinstance(text, str):
+        raise DecodeError(f"{name} is not UTF-8")
