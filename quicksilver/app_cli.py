@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.version import missing
 
@@ -48,7 +48,7 @@ _BY_HABIT: Final = {
 }
 
 
-class Applications(Group):
+class Applications(CommandGroup):
     """The proxy's commands, then those in _PLACES."""
 
     others = _BY_HABIT

@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.masking import masked
@@ -159,7 +159,7 @@ class OneLineError(click.ClickException):
             click.echo(f"quicksilver: error: {masked(line)}", file=file, err=file is None)
 
 
-class Program(Group):
+class Program(CommandGroup):
     """Finds commands in COMMANDS; turns our errors into one line."""
 
     others = _BY_HABIT

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from quicksilver.common.process.version import version
-from rm_proxy.coordinator.nodes.targets import Summary
+from rm_proxy.coordinator.nodes.targets import TargetSummary
 from rm_proxy.queue_metrics import QueueMetrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -36,7 +36,7 @@ class ProxyMetrics:
         """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
         return generate_latest(self.registry)
 
-    def set_targets(self, summary: Summary) -> None:
+    def set_targets(self, summary: TargetSummary) -> None:
         """Set the gauges of the nodes' targets."""
         self.shedding_nodes.set(summary.shedding)
         self.max_wait_s.set(math.nan if summary.min_wait_s is None else summary.min_wait_s)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.http.security import Security
 from quicksilver.common.process.logs import configure_logs
@@ -20,7 +20,7 @@ from sidecar.service.resizing.resizer_startup import choose_resizer, clean_up
 from sidecar.service.server import Sidecar
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def sidecar() -> None:
     """The sidecar beside each NodeManager: queues queueable containers, makes room for guaranteed ones."""
 

@@ -14,6 +14,7 @@ PARTS = ("apps/quicksilver_apps", "hadoop_rpc", "lab/quicksilver_lab", "policies
 MODULES_IN_A_FOLDER = 20
 METHODS_OF_A_CLASS = 25
 LINES_OF_A_FUNCTION = 60
+NAMES_THAT_STAND_TWICE = 21
 NAMES_WITHOUT_A_NOUN = {"found", "one", "wanted", "what", "held", "other", "chosen", "left"}
 NAMES_WITHOUT_A_NOUN |= {"kept", "given", "who", "asked", "ours", "made", "said", "told"}
 AS_MANY_AS_THERE_ARE = 36
@@ -57,6 +58,17 @@ def test_no_class_has_too_many_methods_its_bases_included() -> None:
     assert len(bases) > 500
     counts = {where: len(methods(where)) for where in bases}
     assert {where: count for where, count in counts.items() if count > METHODS_OF_A_CLASS} == {}
+
+
+def test_few_names_of_classes_stand_twice() -> None:
+    modules_of: dict[str, set[str]] = {}
+    for path in modules(*PARTS):
+        for node in nodes(path):
+            if isinstance(node, ast.ClassDef):
+                modules_of.setdefault(node.name, set()).add(str(path.relative_to(ROOT)))
+    assert len(modules_of) > 500
+    twice = sorted(name for name, where in modules_of.items() if len(where) > 1)
+    assert len(twice) <= NAMES_THAT_STAND_TWICE, twice
 
 
 def test_no_function_is_too_long() -> None:

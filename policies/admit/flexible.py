@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from policies.base import Policy
-from policies.common.app_admission import AppAdmission, Plan, entered, granted_size, standing
+from policies.common.app_admission import AdmissionPlan, AppAdmission, entered, granted_size, standing
 from policies.model import Resources, total
 from policies.requests import AppRequest, Assignment, Room
 
@@ -23,14 +23,14 @@ class Flexible(AppAdmission):
 
 def assign(requests: Sequence[AppRequest], room: Room, cfg: AppAdmission, freed: bool, now_s: float) -> Assignment:
     """Return which applications are in service, and their elastic containers."""
-    plan = Plan(requests, room, cfg, now_s)
+    plan = AdmissionPlan(requests, room, cfg, now_s)
     for request in plan.serving:
         plan.desk.take(request.limits, request.core_size)
     return rebalance(plan, plan.possible(whole=False), freed, now_s)
 
 
 def rebalance(
-    plan: Plan, waiting: Sequence[AppRequest], freed: bool, now_s: float, changed: bool = False
+    plan: AdmissionPlan, waiting: Sequence[AppRequest], freed: bool, now_s: float, changed: bool = False
 ) -> Assignment:
     """Admit from the waiting ones what fits, and share out the rest (Algorithm 1).
 
@@ -51,7 +51,7 @@ def rebalance(
     return plan.cascade(sorted(served, key=plan.key), keep=not (freed or changed))
 
 
-def _fits_unused(plan: Plan, waiting: Sequence[AppRequest]) -> bool:
+def _fits_unused(plan: AdmissionPlan, waiting: Sequence[AppRequest]) -> bool:
     """Return whether the core of the first that waits fits beside all that was granted (Algorithm 1, line 3)."""
     unlimited = [request for request in waiting if not plan.desk.short(request.limits, request.core_size)]
     if not unlimited:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from policies.base import Policy
-from policies.common.app_admission import AppAdmission, Plan, entered, standing
+from policies.common.app_admission import AdmissionPlan, AppAdmission, entered, standing
 from policies.requests import AppRequest, Assignment, Room
 
 
@@ -19,7 +19,7 @@ class Malleable(AppAdmission):
 
 def assign(requests: Sequence[AppRequest], room: Room, cfg: AppAdmission, freed: bool, now_s: float) -> Assignment:
     """Return which applications are in service, and their elastic containers."""
-    plan = Plan(requests, room, cfg, now_s)
+    plan = AdmissionPlan(requests, room, cfg, now_s)
     served = sorted(plan.serving, key=lambda request: (request.entered_s or 0.0, plan.key(request)))
     for request in served:
         plan.desk.take(request.limits, request.core_size)

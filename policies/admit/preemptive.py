@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from policies.admit.flexible import rebalance
 from policies.base import Policy
-from policies.common.app_admission import AppAdmission, Plan, entered, standing
+from policies.common.app_admission import AdmissionPlan, AppAdmission, entered, standing
 from policies.requests import AppRequest, Assignment, Room
 
 
@@ -20,7 +20,7 @@ class Preemptive(AppAdmission):
 
 def assign(requests: Sequence[AppRequest], room: Room, cfg: AppAdmission, freed: bool, now_s: float) -> Assignment:
     """Return which applications are in service, and their elastic containers."""
-    plan = Plan(requests, room, cfg, now_s)
+    plan = AdmissionPlan(requests, room, cfg, now_s)
     for request in plan.serving:
         plan.desk.take(request.limits, request.core_size)
     waiting = plan.possible(whole=False)

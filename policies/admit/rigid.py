@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from policies.base import Policy
-from policies.common.app_admission import AppAdmission, Plan, entered, standing
+from policies.common.app_admission import AdmissionPlan, AppAdmission, entered, standing
 from policies.requests import AppRequest, Assignment, Room
 
 
@@ -18,7 +18,7 @@ class Rigid(AppAdmission):
 
 def assign(requests: Sequence[AppRequest], room: Room, cfg: AppAdmission, freed: bool, now_s: float) -> Assignment:
     """Return which applications are in service: with all of their elastic containers."""
-    plan = Plan(requests, room, cfg, now_s)
+    plan = AdmissionPlan(requests, room, cfg, now_s)
     served = list(plan.serving)
     for request in served:
         plan.desk.take(request.limits, request.whole_size)

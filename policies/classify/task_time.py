@@ -15,7 +15,7 @@ from policies.common.short_long import is_long
 from policies.model import JobClass, JobView
 
 
-class TaskTime(PolicyConfig):
+class TaskTimeSettings(PolicyConfig):
     """Settings of task_time."""
 
     cutoff_s: float = Field(0.0, ge=0, json_schema_extra={"source": "Hawk §2.3.3: statistics of past jobs"})
@@ -28,7 +28,7 @@ class TaskTime(PolicyConfig):
     """Class of a job of whose tasks no duration is known yet."""
 
 
-def classify(job: JobView, cfg: TaskTime) -> JobClass:
+def classify(job: JobView, cfg: TaskTimeSettings) -> JobClass:
     """Return the class of a job."""
     if not job.known:
         return JobClass(cfg.unknown)
@@ -40,4 +40,4 @@ def classify(job: JobView, cfg: TaskTime) -> JobClass:
     return JobClass.LONG if is_long(job.task_s, cutoff_s) else JobClass.SHORT
 
 
-POLICY = Policy("task_time", TaskTime, classify)
+POLICY = Policy("task_time", TaskTimeSettings, classify)

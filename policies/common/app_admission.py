@@ -12,7 +12,7 @@ from pydantic import Field
 
 from policies.admission import Admission, Standing
 from policies.base import PolicyConfig
-from policies.common.request_order import Key, RequestOrder, Size, rank, size_of
+from policies.common.request_order import Key, RequestOrder, RequestSize, rank, size_of
 from policies.model import Ask, QueueView, Resources, total
 from policies.requests import AppRequest, Assignment, Containers, Room
 from policies.settings_model import SettingsModel
@@ -46,7 +46,7 @@ class AppAdmission(PolicyConfig):
 
     order: RequestOrder = Field(RequestOrder.FIFO, json_schema_extra={"source": "Zoe, §4.2"})
     """Which application goes first, of those of one priority."""
-    size: Size = Field(Size.RUNTIME, json_schema_extra={"source": "Zoe, Table 2"})
+    size: RequestSize = Field(RequestSize.RUNTIME, json_schema_extra={"source": "Zoe, Table 2"})
     """The size by which `sjf`, `srpt` and `hrrn` order: runtime (1d), runtime x containers (2d), runtime x the sum of
     cores x GB (3d)."""
     runtime_s: float = Field(600.0, gt=0, json_schema_extra={"source": "own"})
@@ -131,7 +131,7 @@ def _fitting(size: Resources, room: Resources) -> int:
     return int(min((free // need for need, free in parts if need and free < inf), default=1 << 30))
 
 
-class Plan:
+class AdmissionPlan:
     """One decision: those in service and those that wait, each in their order, and the room."""
 
     def __init__(self, requests: Iterable[AppRequest], room: Room, cfg: AppAdmission, now_s: float) -> None:

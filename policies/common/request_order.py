@@ -21,7 +21,7 @@ class RequestOrder(StrEnum):
     """The highest ratio (wait + size) / size first, so that nobody starves."""
 
 
-class Size(StrEnum):
+class RequestSize(StrEnum):
     """The size of an application (Table 2)."""
 
     RUNTIME = "1d"
@@ -32,14 +32,14 @@ class Size(StrEnum):
     """Runtime x the sum of cores x memory of each container, in core-GB-seconds."""
 
 
-def size_of(size: Size, runtime_s: float, parts: Iterable[tuple[int, float, float]]) -> float:
+def size_of(size: RequestSize, runtime_s: float, parts: Iterable[tuple[int, float, float]]) -> float:
     """Return the size of an application; parts: count, cores and memory (GB) of its containers of one kind each."""
     match size:
-        case Size.RUNTIME:
+        case RequestSize.RUNTIME:
             return runtime_s
-        case Size.COMPONENTS:
+        case RequestSize.COMPONENTS:
             return runtime_s * sum(count for count, _, _ in parts)
-        case Size.VOLUME:
+        case RequestSize.VOLUME:
             return runtime_s * sum(count * cores * memory_gb for count, cores, memory_gb in parts)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from policies.config.presets import laid_over
-from policies.config.registry import Bound, Registry
+from policies.config.registry import BoundPolicy, Registry
 from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import Path, validate
 from policies.errors import Mistake, PolicyError, SettingsMistakesError, close_to
@@ -36,18 +36,18 @@ _OWN: Final = ("alternatives", "rollout", "windows", "time_zone", "shadow")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class BoundParts:
     """A section with everything it names, ready to be called."""
 
     section: PolicySet
-    choices: Mapping[str, Bound]
-    routes: tuple[Bound, ...]
-    quotas: tuple[Bound, ...]
+    choices: Mapping[str, BoundPolicy]
+    routes: tuple[BoundPolicy, ...]
+    quotas: tuple[BoundPolicy, ...]
 
 
 def bind(
     model: type[PolicySet], raw: Mapping[str, Any], registry: Registry, path: Path
-) -> tuple[Parts | None, list[Mistake]]:
+) -> tuple[BoundParts | None, list[Mistake]]:
     """Return the parts of a section that stands at `path`, or None and all mistakes in it."""
     section, mistakes = validate(model, raw, path)
     defaults = PoliciesSection()
@@ -66,15 +66,17 @@ def bind(
     if mistakes or section is None:
         return None, mistakes
     bound = {slot: choice for slot, choice in choices.items() if choice is not None}
-    return Parts(section, bound, tuple(route for route in routes if route is not None), tuple(quotas)), []
+    return BoundParts(section, bound, tuple(route for route in routes if route is not None), tuple(quotas)), []
 
 
-def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) -> tuple[dict[str, Parts], list[Mistake]]:
+def bind_alternatives(
+    raw: Mapping[str, Any], registry: Registry, path: Path
+) -> tuple[dict[str, BoundParts], list[Mistake]]:
     """Return each alternative of a section as the base with its keys replaced; mistakes of the base are left out.
 
     One that names a preset lies over that alone.
     """
-    by_name: dict[str, Parts] = {}
+    by_name: dict[str, BoundParts] = {}
     mistakes: list[Mistake] = []
     alternatives = raw.get("alternatives")
     base = {key: value for key, value in raw.items() if key not in _OWN}
@@ -127,7 +129,7 @@ def misnamed(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
     return mistakes
 
 
-def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list[Mistake]) -> Bound | None:
+def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list[Mistake]) -> BoundPolicy | None:
     """Bind one choice; add the mistakes of its name and settings (its shape is checked elsewhere)."""
     if not isinstance(raw, Mapping) or not isinstance(raw.get("policy"), str):
         return None
@@ -143,7 +145,7 @@ def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list
     return None
 
 
-def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
+def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[BoundPolicy]:
     """Bind one quota policy or a list of them."""
     if isinstance(raw, list):
         quotas = [_bind(registry, "quota", entry, (*path, number), mistakes) for number, entry in enumerate(raw)]

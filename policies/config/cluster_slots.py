@@ -11,7 +11,7 @@ from policies.common.damping import Damping
 from policies.common.move_limits import Moving
 from policies.common.probe_nodes import Probing
 from policies.config.guarded_call import call, guarded
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.errors import PolicyFaultError
 from policies.model import (
     Candidates,
@@ -38,7 +38,7 @@ class ClusterSlots:
     choices: the policies in force by slot.
     """
 
-    def __init__(self, choices: Mapping[str, Bound]) -> None:
+    def __init__(self, choices: Mapping[str, BoundPolicy]) -> None:
         self._choices = choices
 
     def classify(self, job: JobView) -> JobClass:

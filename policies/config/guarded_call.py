@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.errors import PolicyFaultError
 
 T = TypeVar("T")
@@ -23,12 +23,12 @@ def measure_calls(clock: Callable[[], float] | None) -> None:
     _clock = clock
 
 
-def call(bound: Bound, answer_type: type[T], *arguments: object) -> T:
+def call(bound: BoundPolicy, answer_type: type[T], *arguments: object) -> T:
     """Return the answer of a policy. Raises PolicyFaultError."""
     return guarded(bound, bound.decide, answer_type, *arguments)
 
 
-def guarded(bound: Bound, function: Callable[..., Any], answer_type: type[T], *arguments: object) -> T:
+def guarded(bound: BoundPolicy, function: Callable[..., Any], answer_type: type[T], *arguments: object) -> T:
     """Return the answer of a function of a policy. Raises PolicyFaultError, also in place of SystemExit."""
     clock = _clock
     begun_s = clock() if clock is not None else 0.0

@@ -8,7 +8,7 @@ from policies.common.overtaking import Bypassing
 from policies.common.shrinking import Shrinking
 from policies.common.victims import Killing
 from policies.config.guarded_call import call
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Gap, Kind, Resources
 
@@ -16,7 +16,7 @@ from policies.model import ContainerView, Gap, Kind, Resources
 class NodeSlots:
     """The slots `order`, `fill` and `preempt`. choices: the policies in force by slot."""
 
-    def __init__(self, choices: Mapping[str, Bound]) -> None:
+    def __init__(self, choices: Mapping[str, BoundPolicy]) -> None:
         self._choices = choices
 
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:

@@ -19,7 +19,7 @@ from policies.config.cluster_slots import ClusterSlots
 from policies.config.guarded_call import call
 from policies.config.node_slots import NodeSlots
 from policies.config.presets import laid_over
-from policies.config.registry import Bound, Registry
+from policies.config.registry import BoundPolicy, Registry
 from policies.config.schema import (
     Estimate,
     Mode,
@@ -52,7 +52,7 @@ class Rule:
 
     text: str
     test: Test
-    bound: Bound
+    bound: BoundPolicy
 
 
 MAX_QUEUES: Final = 1_000
@@ -70,9 +70,9 @@ class Policies:
     def __init__(
         self,
         section: PolicySet,
-        choices: Mapping[str, Bound],
-        routes: Sequence[Bound],
-        quotas: Sequence[Bound],
+        choices: Mapping[str, BoundPolicy],
+        routes: Sequence[BoundPolicy],
+        quotas: Sequence[BoundPolicy],
         alternatives: Mapping[str, Policies] | None = None,
         name: str = "",
     ) -> None:
@@ -183,7 +183,7 @@ class Policies:
 
     # Applications
 
-    def quotas_of(self, queue: str) -> tuple[Bound, ...]:
+    def quotas_of(self, queue: str) -> tuple[BoundPolicy, ...]:
         """Return the quota policies of a YARN queue, roll-outs to a part of its applications aside."""
         return self.for_app(AppView("", queue)).quotas
 

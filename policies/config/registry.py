@@ -60,7 +60,7 @@ class Off:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundPolicy:
     """A policy with checked settings, ready to be called with the arguments of its slot and `cfg` among them."""
 
     slot: str
@@ -160,7 +160,7 @@ class Registry:
         """Return a policy. Raises UnknownPolicyError, AmbiguousPolicyError or BrokenPolicyError."""
         return load_offer(self.find(slot, name))
 
-    def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> Bound:
+    def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> BoundPolicy:
         """Return a policy with its settings checked.
 
         Raises what `get` does, and SettingsMistakesError for `settings` that stand at `path`.
@@ -172,7 +172,7 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsMistakesError(mistakes)
-        return Bound(
+        return BoundPolicy(
             slot,
             name,
             offer.package,

@@ -9,7 +9,7 @@ from policies.config.schema import Window
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class WindowSpan:
     """One opening of a window, Unix seconds: the one that lasts, or the next."""
 
     begins_s: float
@@ -42,7 +42,7 @@ class Hours:
     coming: tuple[Coming, ...] = ()
 
 
-def hours(windows: Sequence[Window], spans: Mapping[str, Span], now_s: float) -> Hours:
+def hours(windows: Sequence[Window], spans: Mapping[str, WindowSpan], now_s: float) -> Hours:
     """Return the windows at `now_s`; one without a span never opens again."""
     coming = []
     for window in windows:
@@ -57,7 +57,7 @@ def hours(windows: Sequence[Window], spans: Mapping[str, Span], now_s: float) ->
     return Hours(_open(windows, spans, now_s), tuple(coming))
 
 
-def next_change_s(windows: Sequence[Window], spans: Mapping[str, Span], now_s: float) -> float:
+def next_change_s(windows: Sequence[Window], spans: Mapping[str, WindowSpan], now_s: float) -> float:
     """Return when `hours` answers otherwise next, Unix seconds; infinity for never."""
     times = [
         at_s
@@ -69,5 +69,5 @@ def next_change_s(windows: Sequence[Window], spans: Mapping[str, Span], now_s: f
     return min((at_s for at_s in times if at_s > now_s), default=float("inf"))
 
 
-def _open(windows: Sequence[Window], spans: Mapping[str, Span], now_s: float) -> tuple[str, ...]:
+def _open(windows: Sequence[Window], spans: Mapping[str, WindowSpan], now_s: float) -> tuple[str, ...]:
     return tuple(w.name for w in windows if (span := spans.get(w.name)) is not None and span.lasts(now_s))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from policies.admission import Admission, Standing
 from policies.config.guarded_call import call
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import Ask, Placement, QueueView, Resources
 
 
@@ -72,7 +72,7 @@ def exceeded_quota(policies: Policies, ask: Ask, queue: QueueView) -> str | None
     return None
 
 
-def _refusal(bound: Bound, ask: Ask, queue: QueueView) -> str | None:
+def _refusal(bound: BoundPolicy, ask: Ask, queue: QueueView) -> str | None:
     answer: str | None = call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
     return answer
 

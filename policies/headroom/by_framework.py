@@ -15,7 +15,7 @@ from policies.base import Policy, PolicyConfig
 from policies.model import AppView, Resources
 
 
-class Rule(StrEnum):
+class FrameworkRule(StrEnum):
     """How a framework's headroom is made from the ResourceManager's."""
 
     AS_IS = "as_is"
@@ -28,24 +28,24 @@ class Rule(StrEnum):
 class ByFramework(PolicyConfig):
     """Settings of by_framework."""
 
-    rules: dict[str, Rule] = Field(
-        {"MAPREDUCE": Rule.LESS_QUEUEABLE, "TEZ": Rule.AT_LEAST_NEXT},
+    rules: dict[str, FrameworkRule] = Field(
+        {"MAPREDUCE": FrameworkRule.LESS_QUEUEABLE, "TEZ": FrameworkRule.AT_LEAST_NEXT},
         json_schema_extra={"source": "Hadoop 3.4 RMContainerAllocator, Tez 0.10 YarnTaskSchedulerService"},
     )
     """YARN application type: as_is, less_queueable or at_least_next; types not named are as_is."""
 
     @field_validator("rules")
     @classmethod
-    def _upper_case(cls, rules: dict[str, Rule]) -> dict[str, Rule]:
+    def _upper_case(cls, rules: dict[str, FrameworkRule]) -> dict[str, FrameworkRule]:
         return {kind.upper(): rule for kind, rule in rules.items()}
 
 
 def headroom(limit: Resources, app: AppView, cfg: ByFramework) -> Resources:
     """Return the headroom for `app` in MB and vcores, never negative."""
-    rule = cfg.rules.get(app.type.upper(), Rule.AS_IS)
-    if rule is Rule.LESS_QUEUEABLE:
+    rule = cfg.rules.get(app.type.upper(), FrameworkRule.AS_IS)
+    if rule is FrameworkRule.LESS_QUEUEABLE:
         limit = limit - app.used_q
-    elif rule is Rule.AT_LEAST_NEXT:
+    elif rule is FrameworkRule.AT_LEAST_NEXT:
         limit = Resources(max(limit.memory_mb, app.next_q.memory_mb), max(limit.vcores, app.next_q.vcores))
     return Resources(max(0, limit.memory_mb), max(0, limit.vcores))
 

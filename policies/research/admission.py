@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from policies.research.request_order import Line, Order
-from policies.research.requests import Request
+from policies.research.request_order import Order, RequestLine
+from policies.research.requests import ResearchRequest
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class ResearchRoom:
     """The resources to share."""
 
     millicores: int
@@ -24,7 +24,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ResearchGrant:
     """From now on the application has its core and so many elastic components; the first one starts it."""
 
     id: int
@@ -34,7 +34,7 @@ class Grant:
 class NeverFitsError(Exception):
     """A request that an empty cluster could not serve: it would hold up the line for ever."""
 
-    def __init__(self, request: Request, millicores: int, memory_mb: int, room: Room) -> None:
+    def __init__(self, request: ResearchRequest, millicores: int, memory_mb: int, room: ResearchRoom) -> None:
         """Name its request and the room."""
         super().__init__(
             f"application {request.id} needs {millicores / 1000:g} cores and {memory_mb} MB at once, the cluster has "
@@ -43,25 +43,25 @@ class NeverFitsError(Exception):
         )
 
 
-class Admission(Protocol):
+class ResearchAdmission(Protocol):
     """A discipline: a machine that handles arrivals and departures, and returns the changes."""
 
     @property
     def waiting(self) -> int:
         """How many wait."""
 
-    def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
+    def arrive(self, requests: Sequence[ResearchRequest], now_s: float) -> list[ResearchGrant]:
         """Handle those that arrive at one time. Raises NeverFitsError before any is taken in."""
 
-    def depart(self, number: int, now_s: float) -> list[Grant]:
+    def depart(self, number: int, now_s: float) -> list[ResearchGrant]:
         """Give back the resources of an application in service. Raises KeyError when it is not in service."""
 
 
 @dataclass(slots=True, eq=False)
-class Served:
+class ResearchService:
     """One in service. `granted` is -1 until its first grant is reported."""
 
-    request: Request
+    request: ResearchRequest
     granted: int = -1
     entered_s: float = 0.0
 
@@ -69,14 +69,14 @@ class Served:
 class Desk:
     """Shared by the disciplines: a room, a line, the applications in service and the free resources, never below 0."""
 
-    def __init__(self, room: Room, order: Order) -> None:
+    def __init__(self, room: ResearchRoom, order: Order) -> None:
         """Begin empty."""
         if room.millicores < 1 or room.memory_mb < 0:
             raise ValueError(f"{room}: nothing to share")
         self.room = room
         self.order = order
-        self.line: Line = order.line()
-        self.serving: dict[int, Served] = {}
+        self.line: RequestLine = order.line()
+        self.serving: dict[int, ResearchService] = {}
         self.free_millicores = room.millicores
         self.free_mb = room.memory_mb if room.memory_mb else 1 << 62
 
@@ -85,7 +85,7 @@ class Desk:
         """How many wait."""
         return len(self.line)
 
-    def check(self, request: Request, whole: bool) -> None:
+    def check(self, request: ResearchRequest, whole: bool) -> None:
         """Raise NeverFitsError when its need at once, its core or the whole, is more than the room."""
         millicores = request.whole_millicores if whole else request.core_millicores
         memory_mb = request.whole_mb if whole else request.core_mb
@@ -97,7 +97,7 @@ class Desk:
         self.free_millicores -= millicores
         self.free_mb -= memory_mb
 
-    def core_fits(self, request: Request) -> bool:
+    def core_fits(self, request: ResearchRequest) -> bool:
         """Whether its core fits into the free resources."""
         return request.core_millicores <= self.free_millicores and request.core_mb <= self.free_mb
 

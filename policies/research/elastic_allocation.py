@@ -6,8 +6,8 @@ looked at when one comes or goes.
 
 from __future__ import annotations
 
-from policies.research.admission import Served
-from policies.research.requests import Request
+from policies.research.admission import ResearchService
+from policies.research.requests import ResearchRequest
 
 
 class Cascade:
@@ -15,13 +15,13 @@ class Cascade:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self.members: list[Served] = []
+        self.members: list[ResearchService] = []
         self._full = 0
         """So many of the first have all that they want, ..."""
         self._full_millicores = 0
         """... which is this; a new application counts among them before its start is reported."""
         self._full_mb = 0
-        self._fresh: list[Served] = []
+        self._fresh: list[ResearchService] = []
         self.millicores = 0
         """The resources of all elastic components."""
         self.memory_mb = 0
@@ -30,9 +30,9 @@ class Cascade:
         """Return how many are in service."""
         return len(self.members)
 
-    def insert(self, place: int, request: Request, now_s: float) -> Served:
+    def insert(self, place: int, request: ResearchRequest, now_s: float) -> ResearchService:
         """Put one before the member at `place`, or at the end, with its `share`."""
-        served = Served(request, entered_s=now_s)
+        served = ResearchService(request, entered_s=now_s)
         self.members.insert(place, served)
         self._fresh.append(served)
         if place < self._full:
@@ -40,7 +40,7 @@ class Cascade:
             self._fill(served, 1)
         return served
 
-    def remove(self, served: Served) -> None:
+    def remove(self, served: ResearchService) -> None:
         """Take one out, with its resources. Raises ValueError when it is not in."""
         place = self.members.index(served)
         del self.members[place]
@@ -51,7 +51,7 @@ class Cascade:
             self._full -= 1
             self._fill(served, -1)
 
-    def share(self, millicores: int, memory_mb: int) -> list[Served]:
+    def share(self, millicores: int, memory_mb: int) -> list[ResearchService]:
         """Share out the room that the cores leave; return the applications with a change, each new one included.
 
         millicores, memory_mb: at least 0.
@@ -71,7 +71,7 @@ class Cascade:
         self._fresh = []
         return changed
 
-    def _beyond(self, millicores: int, memory_mb: int) -> list[Served]:
+    def _beyond(self, millicores: int, memory_mb: int) -> list[ResearchService]:
         """Share out the rest behind the full ones; return the applications with a change."""
         changed, begin = [], self._full
         for place, served in enumerate(self.members[begin:], begin):
@@ -90,13 +90,13 @@ class Cascade:
                 self._fill(served, 1)
         return changed
 
-    def _grant(self, served: Served, many: int) -> None:
+    def _grant(self, served: ResearchService, many: int) -> None:
         elastic, more = served.request.elastic, many - max(0, served.granted)
         served.granted = many
         self.millicores += more * elastic.millicores
         self.memory_mb += more * elastic.memory_mb
 
-    def _fill(self, served: Served, sign: int) -> tuple[int, int]:
+    def _fill(self, served: ResearchService, sign: int) -> tuple[int, int]:
         """Count it among the full ones, or no more; return its request in millicores and MB."""
         elastic = served.request.elastic
         wants = elastic.count * elastic.millicores, elastic.count * elastic.memory_mb

@@ -15,16 +15,16 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from policies.common.request_order import Key
-from policies.research.admission import Desk, Grant, Room, Served
+from policies.research.admission import Desk, ResearchGrant, ResearchRoom, ResearchService
 from policies.research.elastic_allocation import Cascade
 from policies.research.request_order import Order
-from policies.research.requests import Request
+from policies.research.requests import ResearchRequest
 
 
 class Flexible(Desk):
     """The machine, without preemption."""
 
-    def __init__(self, room: Room, order: Order) -> None:
+    def __init__(self, room: ResearchRoom, order: Order) -> None:
         """Begin empty."""
         super().__init__(room, order)
         self.cascade = Cascade()
@@ -32,7 +32,7 @@ class Flexible(Desk):
         """By those in service, core and elastic together."""
         self.wanted_mb = 0
 
-    def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
+    def arrive(self, requests: Sequence[ResearchRequest], now_s: float) -> list[ResearchGrant]:
         """Take them in. Raises NeverFitsError when the core of one is larger than the cluster."""
         for request in requests:
             self.check(request, whole=False)
@@ -40,12 +40,12 @@ class Flexible(Desk):
             self.line.push(request)
         return self._if_unused(now_s)
 
-    def depart(self, number: int, now_s: float) -> list[Grant]:
+    def depart(self, number: int, now_s: float) -> list[ResearchGrant]:
         """Give its resources back, and share them out anew."""
         self._leave(number)
         return self._rebalance(now_s)
 
-    def _if_unused(self, now_s: float) -> list[Grant]:
+    def _if_unused(self, now_s: float) -> list[ResearchGrant]:
         """Let the first of the line only into unused room (Algorithm 1, line 3)."""
         if not len(self.line):
             return []
@@ -55,20 +55,20 @@ class Flexible(Desk):
             return []
         return self._rebalance(now_s)
 
-    def _rebalance(self, now_s: float) -> list[Grant]:
+    def _rebalance(self, now_s: float) -> list[ResearchGrant]:
         while len(self.line) and self._unsaturated() and self.core_fits(self.line.head(now_s)):
             self._enter(self.line.pop(now_s), now_s)
         return self._share()
 
-    def _share(self) -> list[Grant]:
-        return [Grant(s.request.id, s.granted) for s in self.cascade.share(self.free_millicores, self.free_mb)]
+    def _share(self) -> list[ResearchGrant]:
+        return [ResearchGrant(s.request.id, s.granted) for s in self.cascade.share(self.free_millicores, self.free_mb)]
 
     def _unsaturated(self) -> bool:
         room = self.room
         enough_mb = bool(room.memory_mb) and self.wanted_mb >= room.memory_mb
         return self.wanted_millicores < room.millicores and not enough_mb
 
-    def _enter(self, request: Request, now_s: float) -> None:
+    def _enter(self, request: ResearchRequest, now_s: float) -> None:
         """Put it in service; `free` is the room beside the cores, which the cascade shares among elastic components."""
         place = bisect_right(self.cascade.members, self.order.key(request, now_s), key=self._key)
         self.take(request.core_millicores, request.core_mb)
@@ -76,7 +76,7 @@ class Flexible(Desk):
         self.wanted_mb += request.whole_mb
         self.serving[request.id] = self.cascade.insert(place, request, now_s)
 
-    def _key(self, served: Served) -> Key:
+    def _key(self, served: ResearchService) -> Key:
         """Return the key of one in service: as it began."""
         return self.order.key(served.request, served.entered_s)
 

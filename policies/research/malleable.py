@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policies.research.admission import Desk, Grant, Room, Served
+from policies.research.admission import Desk, ResearchGrant, ResearchRoom, ResearchService
 from policies.research.request_order import Order
-from policies.research.requests import Request
+from policies.research.requests import ResearchRequest
 
 
 class Malleable(Desk):
     """The machine."""
 
-    def __init__(self, room: Room, order: Order) -> None:
+    def __init__(self, room: ResearchRoom, order: Order) -> None:
         """Begin empty."""
         super().__init__(room, order)
-        self._hungry: dict[int, Served] = {}
+        self._hungry: dict[int, ResearchService] = {}
         """Those in service that lack elastic components, as they began."""
 
-    def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
+    def arrive(self, requests: Sequence[ResearchRequest], now_s: float) -> list[ResearchGrant]:
         """Take them in. Raises NeverFitsError when the core of one is larger than the cluster."""
         for request in requests:
             self.check(request, whole=False)
@@ -29,7 +29,7 @@ class Malleable(Desk):
             self.line.push(request)
         return self._start(now_s)
 
-    def depart(self, number: int, now_s: float) -> list[Grant]:
+    def depart(self, number: int, now_s: float) -> list[ResearchGrant]:
         """Give its resources back: first to those in service, in the order of their begin."""
         gone = self.serving.pop(number)
         self._hungry.pop(number, None)
@@ -40,16 +40,16 @@ class Malleable(Desk):
         )
         return [*self._feed(), *self._start(now_s)]
 
-    def _feed(self) -> list[Grant]:
+    def _feed(self) -> list[ResearchGrant]:
         changes = []
         for served in list(self._hungry.values()):
             if self.free_millicores <= 0 or self.free_mb <= 0:
                 break
             if self._give(served):
-                changes.append(Grant(served.request.id, served.granted))
+                changes.append(ResearchGrant(served.request.id, served.granted))
         return changes
 
-    def _give(self, served: Served) -> int:
+    def _give(self, served: ResearchService) -> int:
         """Give as many elastic components as fit, and return how many."""
         elastic = served.request.elastic
         many = min(elastic.count - served.granted, elastic.fitting(self.free_millicores, self.free_mb))
@@ -61,12 +61,12 @@ class Malleable(Desk):
             self._hungry.pop(served.request.id, None)
         return many
 
-    def _start(self, now_s: float) -> list[Grant]:
-        changes: list[Grant] = []
+    def _start(self, now_s: float) -> list[ResearchGrant]:
+        changes: list[ResearchGrant] = []
         while len(self.line) and self.core_fits(self.line.head(now_s)):
             head = self.line.pop(now_s)
             self.take(head.core_millicores, head.core_mb)
-            served = self.serving[head.id] = Served(head, 0, now_s)
+            served = self.serving[head.id] = ResearchService(head, 0, now_s)
             self._give(served)
-            changes.append(Grant(head.id, served.granted))
+            changes.append(ResearchGrant(head.id, served.granted))
         return changes

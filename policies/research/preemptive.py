@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from policies.common.request_order import Key
-from policies.research.admission import Grant, Room, Served, nothing_done
+from policies.research.admission import ResearchGrant, ResearchRoom, ResearchService, nothing_done
 from policies.research.flexible import Flexible
 from policies.research.request_order import Left, Order
-from policies.research.requests import Request
+from policies.research.requests import ResearchRequest
 
 
 class Preemptive(Flexible):
     """The machine."""
 
-    def __init__(self, room: Room, order: Order, work_share: Left = nothing_done) -> None:
+    def __init__(self, room: ResearchRoom, order: Order, work_share: Left = nothing_done) -> None:
         """Begin empty; `work_share` returns the remaining share of the work of one in service, for SRPT."""
         super().__init__(room, order)
         self.urgent = order.line()
@@ -32,23 +32,23 @@ class Preemptive(Flexible):
         """How many wait."""
         return len(self.line) + len(self.urgent)
 
-    def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
+    def arrive(self, requests: Sequence[ResearchRequest], now_s: float) -> list[ResearchGrant]:
         """Take them in, the most urgent first. Raises NeverFitsError when one's core is larger than the cluster."""
         for request in requests:
             self.check(request, whole=False)
-        changes: dict[int, Grant] = {}
+        changes: dict[int, ResearchGrant] = {}
         for request in sorted(requests, key=lambda r: self.order.key(r, now_s)):
             changes |= {grant.id: grant for grant in self._arrive(request, now_s)}
         return list(changes.values())
 
-    def depart(self, number: int, now_s: float) -> list[Grant]:
+    def depart(self, number: int, now_s: float) -> list[ResearchGrant]:
         """Give its resources back: to the urgent ones first."""
         self._leave(number)
         while len(self.urgent) and self.core_fits(self.urgent.head(now_s)):
             self._enter(self.urgent.pop(now_s), now_s)
         return self._rebalance(now_s)
 
-    def _arrive(self, request: Request, now_s: float) -> list[Grant]:
+    def _arrive(self, request: ResearchRequest, now_s: float) -> list[ResearchGrant]:
         members = self.cascade.members
         if not members or self.order.key(request, now_s) >= self._key(members[-1]):
             self.line.push(request)
@@ -59,17 +59,17 @@ class Preemptive(Flexible):
         self._enter(request, now_s)
         return self._rebalance(now_s)
 
-    def _if_unused(self, now_s: float) -> list[Grant]:
+    def _if_unused(self, now_s: float) -> list[ResearchGrant]:
         return [] if len(self.urgent) else super()._if_unused(now_s)
 
-    def _rebalance(self, now_s: float) -> list[Grant]:
+    def _rebalance(self, now_s: float) -> list[ResearchGrant]:
         while not len(self.urgent) and len(self.line) and self._unsaturated():
             if not self.core_fits(self.line.head(now_s)):
                 break
             self._enter(self.line.pop(now_s), now_s)
         return self._share()
 
-    def _key(self, served: Served) -> Key:
+    def _key(self, served: ResearchService) -> Key:
         """Return the key of one in service: as it began, with SRPT by its remaining work."""
         share = self._work_share(served.request.id) if self.order.shrinks else 1.0
         return self.order.key(served.request, served.entered_s, share)

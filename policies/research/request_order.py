@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from policies.common.request_order import Key, RequestOrder, rank
-from policies.research.requests import SIZES, Request
+from policies.research.requests import SIZES, ResearchRequest
 from policies.research.tournament import Tournament
 
 Left = Callable[[int], float]
@@ -37,28 +37,28 @@ class Order:
         """Whether completed work counts."""
         return self.name is RequestOrder.SRPT
 
-    def key(self, request: Request, now_s: float, share: float = 1.0) -> Key:
+    def key(self, request: ResearchRequest, now_s: float, share: float = 1.0) -> Key:
         """Return the key at `now_s` of a request of whose work `share` is still to do."""
         size = self.size(request)
         return (*rank(self.name, request.priority, request.arrived_s, size, now_s, share), request.id)
 
-    def line(self) -> Line:
+    def line(self) -> RequestLine:
         """Return an empty waiting line of this order."""
         return RatioLine(self) if self.name is RequestOrder.HRRN else KeyLine(self)
 
 
-class Line(Protocol):
+class RequestLine(Protocol):
     """The waiting requests; only the first is ever looked at."""
 
     def __len__(self) -> int: ...
 
-    def push(self, request: Request) -> None:
+    def push(self, request: ResearchRequest) -> None:
         """Put it in its place."""
 
-    def head(self, now_s: float) -> Request:
+    def head(self, now_s: float) -> ResearchRequest:
         """Return the first at `now_s`, which never goes back. Raises IndexError when nobody waits."""
 
-    def pop(self, now_s: float) -> Request:
+    def pop(self, now_s: float) -> ResearchRequest:
         """Take the first out."""
 
 
@@ -67,21 +67,21 @@ class KeyLine:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._heap: list[tuple[Key, Request]] = []
+        self._heap: list[tuple[Key, ResearchRequest]] = []
 
     def __len__(self) -> int:
         """Return how many wait."""
         return len(self._heap)
 
-    def push(self, request: Request) -> None:
+    def push(self, request: ResearchRequest) -> None:
         """Put it in its place; its id is in the key, so that no two are equal."""
         heapq.heappush(self._heap, (self._order.key(request, request.arrived_s), request))
 
-    def head(self, now_s: float) -> Request:
+    def head(self, now_s: float) -> ResearchRequest:
         """Return the first."""
         return self._heap[0][1]
 
-    def pop(self, now_s: float) -> Request:
+    def pop(self, now_s: float) -> ResearchRequest:
         """Take the first out."""
         return heapq.heappop(self._heap)[1]
 
@@ -91,29 +91,29 @@ class RatioLine:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._by_priority: dict[int, Tournament[Request]] = {}
+        self._by_priority: dict[int, Tournament[ResearchRequest]] = {}
         self._waiting = 0
 
     def __len__(self) -> int:
         """Return how many wait."""
         return self._waiting
 
-    def push(self, request: Request) -> None:
+    def push(self, request: ResearchRequest) -> None:
         """Put it among those of its priority."""
         alike = self._by_priority.setdefault(request.priority, Tournament())
         alike.push(request, request.arrived_s, self._order.size(request), request.id)
         self._waiting += 1
 
-    def head(self, now_s: float) -> Request:
+    def head(self, now_s: float) -> ResearchRequest:
         """Return the one of the highest ratio at `now_s`, of the highest priority."""
         return self._first().head(now_s)
 
-    def pop(self, now_s: float) -> Request:
+    def pop(self, now_s: float) -> ResearchRequest:
         """Take the first out."""
         first = self._first().pop(now_s)
         self._waiting -= 1
         return first
 
-    def _first(self) -> Tournament[Request]:
+    def _first(self) -> Tournament[ResearchRequest]:
         ranked = sorted((p for p, those in self._by_priority.items() if len(those)), reverse=True)
         return self._by_priority[ranked[0]]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from policies.common.request_order import Size, size_of
+from policies.common.request_order import RequestSize, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ NONE: Final = Components(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ResearchRequest:
     """One application that wants to run."""
 
     id: int
@@ -72,27 +72,27 @@ class Request:
         object.__setattr__(self, "whole_mb", self.core_mb + elastic.count * elastic.memory_mb)
 
 
-def runtime(request: Request) -> float:
+def runtime(request: ResearchRequest) -> float:
     """Return its expected runtime in seconds (size 1D, Table 2)."""
     return request.runtime_s
 
 
-def components(request: Request) -> float:
+def components(request: ResearchRequest) -> float:
     """Return runtime x number of components, in component-seconds (size 2D, Table 2)."""
-    return size_of(Size.COMPONENTS, request.runtime_s, _parts(request))
+    return size_of(RequestSize.COMPONENTS, request.runtime_s, _parts(request))
 
 
-def volume(request: Request) -> float:
+def volume(request: ResearchRequest) -> float:
     """Return runtime x the sum of cores x memory of each component, in core-GB-seconds (size 3D, Table 2).
 
     Where memory is not counted, each component has 1 GB.
     """
-    return size_of(Size.VOLUME, request.runtime_s, _parts(request))
+    return size_of(RequestSize.VOLUME, request.runtime_s, _parts(request))
 
 
-def _parts(request: Request) -> Iterator[tuple[int, float, float]]:
+def _parts(request: ResearchRequest) -> Iterator[tuple[int, float, float]]:
     return ((c.count, c.millicores / 1000, (c.memory_mb or 1024) / 1024) for c in (request.core, request.elastic))
 
 
-SIZES: Final[dict[str, Callable[[Request], float]]] = {"1d": runtime, "2d": components, "3d": volume}
+SIZES: Final[dict[str, Callable[[ResearchRequest], float]]] = {"1d": runtime, "2d": components, "3d": volume}
 """Definitions of the size of an application (§4.4)."""

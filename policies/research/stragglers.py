@@ -26,7 +26,7 @@ class Stragglers(PolicyConfig):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StragglerProgress:
     """How far a task is: `done` of `total`, in any unit of work; 0 < total."""
 
     done: float
@@ -39,7 +39,7 @@ class Progress:
         return (self.total - self.done) * self.ran_s / self.done if self.done > 0 else inf
 
 
-def rerun(task: Progress, usual_rate: float, wait_s: float, cfg: Stragglers) -> bool:
+def rerun(task: StragglerProgress, usual_rate: float, wait_s: float, cfg: Stragglers) -> bool:
     """Return whether a second copy is worth it.
 
     usual_rate: work in a second of the siblings that are over; 0: none is. wait_s: of the copy.

@@ -10,8 +10,8 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop import yarn_env
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.hadoop.xml import Property
-from quicksilver.doctor.install import Change, inside, install, installed, merged
-from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Facts, Finding, Role, Site
+from quicksilver.doctor.install import PropertyChange, inside, install, installed, merged
+from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, DoctorSite, Facts, Finding, Role
 from quicksilver.doctor.node_size import node_name
 from quicksilver.doctor.site_edit import layout
 
@@ -55,7 +55,7 @@ def _roles(facts: Facts) -> dict[Path, list[Role]]:
     }
 
 
-def _changes(directory: Path, roles: Sequence[Role], facts: Facts) -> list[Change]:
+def _changes(directory: Path, roles: Sequence[Role], facts: Facts) -> list[PropertyChange]:
     """Return what installing would change; nothing where it would be refused."""
     before = installed(directory).roles
     host = next((site.host for site in facts.nms if site.conf.directory == directory), "")
@@ -66,8 +66,8 @@ def _changes(directory: Path, roles: Sequence[Role], facts: Facts) -> list[Chang
         return []  # install says why; what it would have set stays among the findings
 
 
-def _after(facts: Facts, changes: Mapping[Path, list[Change]]) -> Facts:
-    def as_installed(site: Site) -> Site:
+def _after(facts: Facts, changes: Mapping[Path, list[PropertyChange]]) -> Facts:
+    def as_installed(site: DoctorSite) -> DoctorSite:
         return _installed(site, changes.get(site.conf.directory, [])) if site.from_files else site
 
     return replace(
@@ -78,7 +78,7 @@ def _after(facts: Facts, changes: Mapping[Path, list[Change]]) -> Facts:
     )
 
 
-def _installed(site: Site, changes: Sequence[Change]) -> Site:
+def _installed(site: DoctorSite, changes: Sequence[PropertyChange]) -> DoctorSite:
     properties, system = dict(site.conf.properties), site.conf.system
     for change in changes:
         if change.file.name == yarn_env.FILE and site.role == RM:

@@ -10,7 +10,7 @@ import click
 
 from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.by_install import by_install
-from quicksilver.doctor.collect import Where, read_files
+from quicksilver.doctor.collect import CollectPlaces, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.model import Facts, Severity
 from quicksilver.doctor.render import as_data, report
@@ -49,7 +49,7 @@ def doctor(
 
     Exit code 0: no errors; 1: errors; 2: the configuration could not be read.
     """
-    where = Where(config, conf_dir, rm_conf_dirs, nm_conf_dirs, node)
+    where = CollectPlaces(config, conf_dir, rm_conf_dirs, nm_conf_dirs, node)
     try:
         facts = look(where, urls, offline)
     except SettingsError as error:
@@ -64,7 +64,7 @@ def doctor(
         raise click.exceptions.Exit(FOUND)
 
 
-def look(where: Where, urls: tuple[str, ...], offline: bool) -> Facts:
+def look(where: CollectPlaces, urls: tuple[str, ...], offline: bool) -> Facts:
     """Return the whole picture. Raises SettingsError when files that were named cannot be read."""
     from quicksilver.doctor.local import look_here
 

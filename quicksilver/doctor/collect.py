@@ -17,7 +17,7 @@ from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings, read_settings
-from quicksilver.doctor.model import CLIENT, NM, RM, Facts, Role, Settings, Site, Unchecked
+from quicksilver.doctor.model import CLIENT, NM, RM, DoctorSettings, DoctorSite, Facts, Role, Unchecked
 from quicksilver.doctor.node_size import node_name
 from quicksilver.doctor.queue_names import STORE, kept_elsewhere
 from quicksilver.doctor.spelling import known_names
@@ -30,7 +30,7 @@ SCHEDULER_FILES: Final = ("capacity-scheduler.xml",)
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class CollectPlaces:
     """The places of all files. None: the default place, or not given."""
 
     config: Path | None = None
@@ -41,7 +41,7 @@ class Where:
     """Whether this machine is a node, and its configuration directory the NodeManager's."""
 
 
-def read_files(where: Where) -> Facts:
+def read_files(where: CollectPlaces) -> Facts:
     """Return the facts from files.
 
     Raises SettingsError when a directory that was named has no site files, or one of them is no XML.
@@ -68,7 +68,7 @@ def read_files(where: Where) -> Facts:
     return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(unchecked))
 
 
-def _not_given(rms: Sequence[Site], nms: Sequence[Site]) -> list[Unchecked]:
+def _not_given(rms: Sequence[DoctorSite], nms: Sequence[DoctorSite]) -> list[Unchecked]:
     missing = []
     if not rms:
         missing.append(
@@ -88,7 +88,7 @@ def _named_dir(config: Path | None) -> Path | None:
         return None  # reported as a finding
 
 
-def read_quicksilver_yaml(config: Path | None) -> Settings:
+def read_quicksilver_yaml(config: Path | None) -> DoctorSettings:
     """Return quicksilver.yaml, the given one or that of all commands; with its mistakes where it has some."""
     models: dict[str, type[BaseModel]] = {
         "proxy": ProxySettings,
@@ -99,11 +99,11 @@ def read_quicksilver_yaml(config: Path | None) -> Settings:
     try:
         read, file = read_settings(config, models), load_settings(config)
     except SettingsFileError as error:
-        return Settings(config or find_settings(), tuple(error.lines))
+        return DoctorSettings(config or find_settings(), tuple(error.lines))
     proxy, sidecar, tracker, security = (read.sections[name] for name in models)
     assert isinstance(proxy, ProxySettings) and isinstance(sidecar, SidecarSettings)
     assert isinstance(tracker, TrackerSettings) and isinstance(security, SecuritySettings)
-    return Settings(
+    return DoctorSettings(
         path=read.path,
         notes=(*notes(read.policies), *map(str, unintended(file.data.get("policies") or {}, ("policies",)))),
         proxy=proxy,
@@ -116,7 +116,7 @@ def read_quicksilver_yaml(config: Path | None) -> Settings:
     )
 
 
-def scheduler_site(directory: Path) -> Site:
+def scheduler_site(directory: Path) -> DoctorSite:
     """Return the ResourceManager's configuration with the files of its scheduler, whichever its id is."""
     return _site(RM, with_scheduler(load_hadoop_conf(directory, resourcemanager=True)), "ResourceManager")
 
@@ -128,7 +128,7 @@ def with_scheduler(conf: HadoopConf) -> HadoopConf:
     return conf
 
 
-def _rms(directory: Path) -> tuple[Site, ...]:
+def _rms(directory: Path) -> tuple[DoctorSite, ...]:
     """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
     conf = with_scheduler(load_hadoop_conf(directory, resourcemanager=True))
     if not conf.ha:
@@ -138,18 +138,18 @@ def _rms(directory: Path) -> tuple[Site, ...]:
     return tuple(replace(_site(RM, conf, f"ResourceManager {rm_id}"), ha_id=rm_id) for rm_id in ids)
 
 
-def _nm(directory: Path) -> Site:
+def _nm(directory: Path) -> DoctorSite:
     """Return a NodeManager's configuration; its host is the one under which it would register, or this machine."""
     conf = load_hadoop_conf(directory)
     return _site(NM, conf, node_name(conf) or socket.getfqdn())
 
 
-def _site(role: Role, conf: HadoopConf, host: str) -> Site:
-    return Site(role, host, conf)
+def _site(role: Role, conf: HadoopConf, host: str) -> DoctorSite:
+    return DoctorSite(role, host, conf)
 
 
-def from_daemon(role: Role, host: str, url: str, conf: Mapping[str, str], ha_id: str | None = None) -> Site:
+def from_daemon(role: Role, host: str, url: str, conf: Mapping[str, str], ha_id: str | None = None) -> DoctorSite:
     """Return the configuration that a running daemon reports, where its files cannot be read."""
     source = Path(url)
     properties = {name: Property(name, value, False, source, 0) for name, value in conf.items()}
-    return Site(role, host, HadoopConf(source, properties, dict(os.environ)), url, ha_id)
+    return DoctorSite(role, host, HadoopConf(source, properties, dict(os.environ)), url, ha_id)

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from quicksilver.doctor.codes import CODES
-from quicksilver.doctor.model import CLIENT, NM, RM, SETTINGS, YARN_SITE, Finding, Place, Remedy, Severity, Site
+from quicksilver.doctor.model import (
+    CLIENT,
+    NM,
+    RM,
+    SETTINGS,
+    YARN_SITE,
+    DoctorPlace,
+    DoctorSite,
+    Finding,
+    Remedy,
+    Severity,
+)
 
 RESTARTS: Mapping[str, str] = {RM: "ResourceManager", NM: "NodeManager", CLIENT: "nothing; jobs that start later"}
 
 
 def finding(
     code: str,
-    place: Place,
+    place: DoctorPlace,
     state: str,
     norm: str,
     why: str,
@@ -25,7 +36,7 @@ def finding(
     return Finding(code, CODES[code][0] if severity is None else severity, state, norm, why, (place,), remedy, name)
 
 
-def text_of(site: Site, name: str) -> str:
+def text_of(site: DoctorSite, name: str) -> str:
     """Return a property as text: `name=value`, or that it is not set and what that means."""
     value = site.conf.text(name)
     if name in site.conf.properties:
@@ -34,7 +45,7 @@ def text_of(site: Site, name: str) -> str:
 
 
 def must_be(
-    site: Site,
+    site: DoctorSite,
     code: str,
     name: str,
     value: str,

@@ -19,7 +19,7 @@ from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property, read_properties
 from quicksilver.doctor import shell_block
 from quicksilver.doctor.collect import with_scheduler
-from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role, Settings, Site
+from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, DoctorSettings, DoctorSite, Role
 from quicksilver.doctor.node_size import ANY, VCORES, believed, beyond, needed_by_memory, needed_vcores, node_name
 from quicksilver.doctor.site_edit import EMPTY, Layout, insert, layout, newline, property_xml
 
@@ -44,7 +44,7 @@ _OWN_PORTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PropertyChange:
     """One file before and after; None: it is not there."""
 
     file: Path
@@ -53,7 +53,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedValue:
     """What a configuration directory gets: roles, each with extras of EXTRAS.
 
     host: the node's own name, where the files name none; shared: one directory is copied to all hosts, therefore
@@ -83,15 +83,15 @@ def _with(extras: Sequence[str]) -> str:
     return f" with {' and '.join(extras)}" if extras else ""
 
 
-def merged(directory: Path, roles: Sequence[Role], extras: Sequence[str], host: str, shared: bool) -> Wanted:
+def merged(directory: Path, roles: Sequence[Role], extras: Sequence[str], host: str, shared: bool) -> WantedValue:
     """Return what a directory gets with these roles in addition to those that are installed there."""
     before = installed(directory)
     both = {**before.roles, **{role: tuple(sorted(extras)) for role in roles}}
     ordered = {role: both[role] for role in (RM, NM, CLIENT) if role in both}
-    return Wanted(ordered, host or ("" if shared else before.host), shared or before.shared)
+    return WantedValue(ordered, host or ("" if shared else before.host), shared or before.shared)
 
 
-def installed(directory: Path) -> Wanted:
+def installed(directory: Path) -> WantedValue:
     """Return what was installed in a directory, as the block's first line says it."""
     file = directory / YARN_SITE
     outline = layout(file.read_bytes(), file) if file.is_file() else Layout()
@@ -100,10 +100,14 @@ def installed(directory: Path) -> Wanted:
     roles = {role: tuple(extras.split(" and ")) if extras else () for role, extras in _ROLE.findall(first)}
     named = outline.effective().get(_NM_HOST) if _NM_HOST in inside(outline) else None
     host = named.value if named and "${" not in named.value else ""
-    return Wanted({role: roles[role] for role in (RM, NM, CLIENT) if role in roles}, host, first.endswith("shared"))
+    return WantedValue(
+        {role: roles[role] for role in (RM, NM, CLIENT) if role in roles}, host, first.endswith("shared")
+    )
 
 
-def install(directory: Path, plan: Wanted, overlays: Path, settings: Settings | None = None) -> list[Change]:
+def install(
+    directory: Path, plan: WantedValue, overlays: Path, settings: DoctorSettings | None = None
+) -> list[PropertyChange]:
     """Return what installing changes in a configuration directory; an older installation is replaced.
 
     overlays: hadoop-conf/; settings: quicksilver.yaml, by which a node gets vcores for containers that share cores.
@@ -111,7 +115,7 @@ def install(directory: Path, plan: Wanted, overlays: Path, settings: Settings | 
     """
     bare = uninstall(directory)
     conf = _before(directory, bare)
-    scheduler = Site(RM, "", with_scheduler(conf)).scheduler
+    scheduler = DoctorSite(RM, "", with_scheduler(conf)).scheduler
     files: dict[str, dict[str, str]] = {}
     for role, extras in plan.roles.items():
         for name, properties in _overlay(overlays, role, extras, ha=conf.ha).items():
@@ -129,15 +133,15 @@ def install(directory: Path, plan: Wanted, overlays: Path, settings: Settings | 
     for name, own in files.items():
         file = directory / name
         before, plain = _texts(file, bare)
-        changes.append(Change(file, before, _with_block(plain, own, file, conf, str(plan))))
+        changes.append(PropertyChange(file, before, _with_block(plain, own, file, conf, str(plan))))
     env = directory / yarn_env.FILE
     before, plain = _texts(env, bare)
-    changes.append(Change(env, before, shell_block.added(plain, yarn_env.lines(options, node=plan.names_node))))
+    changes.append(PropertyChange(env, before, shell_block.added(plain, yarn_env.lines(options, node=plan.names_node))))
     rest = [change for change in bare if change.file not in {change.file for change in changes}]
     return [change for change in [*rest, *changes] if change.before != change.after]
 
 
-def _texts(file: Path, bare: Sequence[Change]) -> tuple[bytes | None, bytes | None]:
+def _texts(file: Path, bare: Sequence[PropertyChange]) -> tuple[bytes | None, bytes | None]:
     """Return a file's text, and its text without what was installed."""
     before = file.read_bytes() if file.is_file() else None
     return before, next((change.after for change in bare if change.file == file), before)
@@ -148,7 +152,7 @@ def _public_port(conf: HadoopConf) -> int:
     return conf.rm_address(_SCHEDULER, conf.rm_ids()[0] if conf.ha else None).port
 
 
-def uninstall(directory: Path) -> list[Change]:
+def uninstall(directory: Path) -> list[PropertyChange]:
     """Return what uninstalling changes: files as they were before, those that were new gone.
 
     Raises SettingsError when a block has a beginning but no end.
@@ -160,7 +164,7 @@ def uninstall(directory: Path) -> list[Change]:
             before = file.read_bytes()
             after = shell_block.removed(before, file) if name == yarn_env.FILE else without_block(before, file)
             if after != before:
-                changes.append(Change(file, before, after))
+                changes.append(PropertyChange(file, before, after))
     return changes
 
 
@@ -188,23 +192,23 @@ def bare_conf(directory: Path) -> HadoopConf:
     return _before(directory, uninstall(directory))
 
 
-def _sized(conf: HadoopConf, plan: Wanted, settings: Settings) -> dict[str, str]:
+def _sized(conf: HadoopConf, plan: WantedValue, settings: DoctorSettings) -> dict[str, str]:
     """Return the vcores that a NodeManager must be configured with; {} where its own are enough, or it detects them.
 
     What the ResourceManager plans by memory alone counts only where this is its directory, too: on a node
     capacity-scheduler.xml may be the one that came with Hadoop.
     """
-    size, extra = believed(Site(NM, "", conf)), beyond(settings)
+    size, extra = believed(DoctorSite(NM, "", conf)), beyond(settings)
     if size is None:
         return {}
     vcores, memory_mb = size
     needed = 0 if extra is None else needed_vcores(settings.sidecar.vcores or vcores, extra, settings)
     if RM in plan.roles and "sharing" not in plan.roles[RM]:
-        needed = max(needed, needed_by_memory(Site(RM, "", with_scheduler(conf)), memory_mb))
+        needed = max(needed, needed_by_memory(DoctorSite(RM, "", with_scheduler(conf)), memory_mb))
     return {VCORES: str(needed)} if needed > vcores else {}
 
 
-def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
+def _before(directory: Path, bare: Sequence[PropertyChange]) -> HadoopConf:
     """Return the configuration without what was installed: of the admin's own properties each counts as it did."""
     conf = load_hadoop_conf(directory)
     own = dict(conf.properties)
@@ -227,7 +231,7 @@ def inside(outline: Layout) -> set[str]:
     return {element.name for element in outline.elements if begin < element.start < end}
 
 
-def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, plan: Wanted) -> dict[str, str]:
+def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, plan: WantedValue) -> dict[str, str]:
     """Return the overlay's properties as this configuration needs them."""
     own = dict(properties)
     if role == RM:

@@ -19,9 +19,9 @@ from quicksilver.common.process.whole_file import write_whole
 from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.doctor.collect import read_quicksilver_yaml
 from quicksilver.doctor.finding import RESTARTS
-from quicksilver.doctor.install import EXTRAS, Change, Wanted, bare_conf, install, merged, uninstall
+from quicksilver.doctor.install import EXTRAS, PropertyChange, WantedValue, bare_conf, install, merged, uninstall
 from quicksilver.doctor.install_text import FORMATS, as_text
-from quicksilver.doctor.model import CLIENT, NM, RM, Role, Settings
+from quicksilver.doctor.model import CLIENT, NM, RM, DoctorSettings, Role
 from quicksilver.doctor.node_size import own_vcores
 
 _ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
@@ -82,7 +82,7 @@ def install_command(
     new_roles = [_ROLES[role] for role in roles]
     settings = read_quicksilver_yaml(config)
 
-    def changes(folder: Path) -> list[Change]:
+    def changes(folder: Path) -> list[PropertyChange]:
         return install(folder, merged(folder, new_roles, extras, host, shared), overlay_root(), settings)
 
     if form is not None:
@@ -99,7 +99,7 @@ def install_command(
     _carry_out(changes, directory, dry_run, out, in_place, as_json, _next(directory, plan, settings))
 
 
-def _next(directory: Path, plan: Wanted, settings: Settings) -> str:
+def _next(directory: Path, plan: WantedValue, settings: DoctorSettings) -> str:
     """Return what is left to do: the node's vcores in quicksilver.yaml, and restarts."""
     restarts = f"restart: {', '.join(dict.fromkeys(RESTARTS[role] for role in plan.roles))}"
     vcores = own_vcores(bare_conf(directory)) if NM in plan.roles and settings.sidecar.vcores is None else None
@@ -124,7 +124,7 @@ def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in
 
 
 def _carry_out(
-    plan: Callable[[Path], list[Change]],
+    plan: Callable[[Path], list[PropertyChange]],
     conf_dir: Path,
     dry_run: bool,
     out: Path | None,
@@ -137,7 +137,7 @@ def _carry_out(
     changes = plan(conf_dir)
     if out is not None:
         _copy(conf_dir, out)
-        changes = [Change(out / change.file.name, change.before, change.after) for change in changes]
+        changes = [PropertyChange(out / change.file.name, change.before, change.after) for change in changes]
     done = []
     for change in changes:
         backup = _backup(change) if in_place else None
@@ -160,7 +160,7 @@ def _carry_out(
         click.echo(after)
 
 
-def diff(change: Change) -> str:
+def diff(change: PropertyChange) -> str:
     """Return a unified diff of one change."""
     before, after = (
         (text or b"").decode("utf-8", "replace").splitlines(True) for text in (change.before, change.after)
@@ -176,7 +176,7 @@ def _copy(conf_dir: Path, out: Path) -> None:
     shutil.copytree(conf_dir, out)
 
 
-def _backup(change: Change) -> str | None:
+def _backup(change: PropertyChange) -> str | None:
     """Back the file up beside it; return the path of the copy, None for a new file."""
     if change.before is None:
         return None
@@ -185,7 +185,7 @@ def _backup(change: Change) -> str | None:
     return str(copy)
 
 
-def _write(change: Change) -> None:
+def _write(change: PropertyChange) -> None:
     """Replace a file at once, with the owner and mode that it had; a link stays a link."""
     target = change.file.resolve()
     if change.after is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from quicksilver.doctor.install import Change
+from quicksilver.doctor.install import PropertyChange
 from quicksilver.doctor.site_edit import layout, property_xml
 
 FORMATS: Final = ("xml", "properties")
 
 
-def as_text(changes: Sequence[Change], form: str) -> str:
+def as_text(changes: Sequence[PropertyChange], form: str) -> str:
     """Return the properties that changes add, file by file, each file's name in a comment.
 
     form: `xml` for Cloudera Manager's safety valves, `properties` for Ambari's bulk property add mode.

@@ -19,8 +19,8 @@ from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.checks.client import public_scheduler
 from quicksilver.doctor.checks.nm import is_loopback
-from quicksilver.doctor.collect import Where
-from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
+from quicksilver.doctor.collect import CollectPlaces
+from quicksilver.doctor.model import DoctorMachine, DoctorSite, Facts, Secret, Unchecked
 from quicksilver.doctor.node_size import shrinks
 from sidecar.resizer.probe import choose
 from sidecar.service.journal_file import default_state_dir
@@ -32,10 +32,10 @@ _TRIAL_GROUP: Final = "quicksilver-doctor"
 _MB: Final = 2**20
 
 
-def look_here(facts: Facts, where: Where, offline: bool) -> Facts:
+def look_here(facts: Facts, where: CollectPlaces, offline: bool) -> Facts:
     """Return the facts with what is seen on this machine; files alone when `offline`, unless it is a node."""
     unchecked = list(facts.unchecked)
-    machine = Machine(socket.getfqdn(), secrets=tuple(_secrets(facts)), root=os.geteuid() == 0)
+    machine = DoctorMachine(socket.getfqdn(), secrets=tuple(_secrets(facts)), root=os.geteuid() == 0)
     if offline:
         unchecked.append(Unchecked("running daemons", "--offline", "leave it out"))
     elif _is_here(facts):
@@ -95,7 +95,7 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Machine:
+def _proxy_side(machine: DoctorMachine, facts: Facts, unchecked: list[Unchecked]) -> DoctorMachine:
     running = _process("proxy", "run", ports={address.port for address in _public(facts)})
     limit = None
     try:
@@ -149,7 +149,7 @@ def _units(unchecked: list[Unchecked]) -> frozenset[str] | None:
     return frozenset(line.split()[0] for line in done.stdout.splitlines() if line.strip())
 
 
-def _node_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Machine:
+def _node_side(machine: DoctorMachine, facts: Facts, unchecked: list[Unchecked]) -> DoctorMachine:
     site = next(iter(facts.nms), None)
     cgroup = "v2" if (_CGROUP / "cgroup.controllers").exists() else "v1" if (_CGROUP / "cpu").is_dir() else ""
     resizer, why = _resizer(facts, site, machine.root)
@@ -170,7 +170,7 @@ def _node_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Ma
     )
 
 
-def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, tuple[str, ...]]:
+def _resizer(facts: Facts, site: DoctorSite | None, root: bool) -> tuple[str | None, tuple[str, ...]]:
     """Try what resizes here, in a group of its own. None: not tried."""
     if shrinks(facts.settings) is None:
         return None, ("no policy shrinks containers",)
@@ -182,7 +182,7 @@ def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, t
     return (choice.resizer.name if choice.resizer else ""), why
 
 
-def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[str, str] | None:
+def _listeners(site: DoctorSite, intercept: str, unchecked: list[Unchecked]) -> dict[str, str] | None:
     """Return the processes other than a sidecar that listen on the NodeManager's ports where other hosts reach it."""
     if intercept == "nftables":
         why = "the NodeManager listens there, and a rule of nftables sends connections to the sidecar"

@@ -46,7 +46,7 @@ class Severity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DoctorPlace:
     """Where something was found: a host or role, and file and line, or a URL in place of the file."""
 
     host: str
@@ -90,7 +90,7 @@ class Finding:
     """What should be."""
     why: str
     """What breaks."""
-    places: tuple[Place, ...]
+    places: tuple[DoctorPlace, ...]
     remedy: Remedy
     property: str = ""
 
@@ -138,7 +138,7 @@ class Unchecked:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class DoctorSite:
     """The configuration of one daemon, or of the clients: its files where they could be read, otherwise its REST."""
 
     role: Role
@@ -186,14 +186,14 @@ class Site:
             return round(self.conf.duration_s(name) * 1000)
         return default
 
-    def place(self, name: str = "") -> Place:
+    def place(self, name: str = "") -> DoctorPlace:
         """Return where `name` is set, or where the configuration is."""
         if not self.from_files:
-            return Place(self.host, self.role, None, self.url)
+            return DoctorPlace(self.host, self.role, None, self.url)
         entry = self.conf.properties.get(name)
         if entry is None:
-            return Place(self.host, self.role, self.conf.directory, str(self.conf.directory))
-        return Place(self.host, self.role, entry.file.parent, str(entry.file), entry.line)
+            return DoctorPlace(self.host, self.role, self.conf.directory, str(self.conf.directory))
+        return DoctorPlace(self.host, self.role, entry.file.parent, str(entry.file), entry.line)
 
     def file_of(self, name: str, default: str = YARN_SITE) -> str:
         """Return the name of the file that sets `name` now, otherwise `default`."""
@@ -202,7 +202,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DoctorSettings:
     """quicksilver.yaml, as far as it can be used."""
 
     path: Path | None = None
@@ -220,13 +220,13 @@ class Settings:
     policies: Policies | None = None
 
     @property
-    def place(self) -> Place:
+    def place(self) -> DoctorPlace:
         """Where the settings stand."""
-        return Place("", SETTINGS, self.path.parent if self.path else None, str(self.path or SETTINGS))
+        return DoctorPlace("", SETTINGS, self.path.parent if self.path else None, str(self.path or SETTINGS))
 
 
 @dataclass(frozen=True, slots=True)
-class Daemon:
+class DoctorDaemon:
     """A running ResourceManager or NodeManager, according to its REST."""
 
     role: Role
@@ -245,7 +245,7 @@ class Daemon:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DoctorNode:
     """A node of the cluster, according to the ResourceManager, the proxy and its sidecar."""
 
     id: str
@@ -263,7 +263,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Proxy:
+class DoctorProxy:
     """A proxy's answer to /v1/health."""
 
     url: str
@@ -280,7 +280,7 @@ class Proxy:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DoctorJob:
     """A running MapReduce job, with the scheduler address that its configuration names."""
 
     id: str
@@ -292,11 +292,11 @@ class Job:
 class Live:
     """Facts about the running daemons."""
 
-    rms: tuple[Daemon, ...] = ()
-    nms: tuple[Daemon, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    proxies: tuple[Proxy, ...] = ()
-    jobs: tuple[Job, ...] = ()
+    rms: tuple[DoctorDaemon, ...] = ()
+    nms: tuple[DoctorDaemon, ...] = ()
+    nodes: tuple[DoctorNode, ...] = ()
+    proxies: tuple[DoctorProxy, ...] = ()
+    jobs: tuple[DoctorJob, ...] = ()
     queues: tuple[str, ...] = ()
     """Leaf queues as full paths; () where they could not be read."""
     own_version: str = ""
@@ -312,7 +312,7 @@ class Secret:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class DoctorMachine:
     """This machine: facts that only a process on it can see. None: could not be checked."""
 
     host: str
@@ -347,18 +347,18 @@ class Machine:
 class Facts:
     """The whole picture."""
 
-    settings: Settings = field(default_factory=Settings)
-    client: Site | None = None
-    rms: tuple[Site, ...] = ()
-    nms: tuple[Site, ...] = ()
+    settings: DoctorSettings = field(default_factory=DoctorSettings)
+    client: DoctorSite | None = None
+    rms: tuple[DoctorSite, ...] = ()
+    nms: tuple[DoctorSite, ...] = ()
     live: Live | None = None
-    machine: Machine | None = None
+    machine: DoctorMachine | None = None
     names: frozenset[str] = frozenset()
     """Names of properties that Hadoop knows."""
     unchecked: tuple[Unchecked, ...] = ()
 
     @property
-    def sites(self) -> tuple[Site, ...]:
+    def sites(self) -> tuple[DoctorSite, ...]:
         """All configurations."""
         return ((self.client,) if self.client else ()) + self.rms + self.nms
 

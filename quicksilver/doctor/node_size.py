@@ -10,7 +10,7 @@ from policies.config.policy_set import Policies
 from policies.config.presets import DEFAULT, PRESETS
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf
-from quicksilver.doctor.model import NM, Settings, Site
+from quicksilver.doctor.model import NM, DoctorSettings, DoctorSite
 
 VCORES: Final = "yarn.nodemanager.resource.cpu-vcores"
 MEMORY: Final = "yarn.nodemanager.resource.memory-mb"
@@ -34,7 +34,7 @@ def node_name(conf: HadoopConf) -> str:
     return ""
 
 
-def believed(site: Site) -> tuple[int, int] | None:
+def believed(site: DoctorSite) -> tuple[int, int] | None:
     """Return the vcores and the MB that a NodeManager is configured with; None where it detects them by itself."""
     vcores, memory_mb = site.number(VCORES, _VCORES_UNSET), site.number(MEMORY, _MEMORY_UNSET)
     if (vcores <= 0 or memory_mb <= 0) and site.flag(DETECT):
@@ -44,11 +44,11 @@ def believed(site: Site) -> tuple[int, int] | None:
 
 def own_vcores(conf: HadoopConf) -> int | None:
     """Return N, the vcores that a NodeManager with these files is configured with; None where it detects them."""
-    size = believed(Site(NM, "", conf))
+    size = believed(DoctorSite(NM, "", conf))
     return size[0] if size else None
 
 
-def needed_vcores(base: float, extra: float, settings: Settings) -> int:
+def needed_vcores(base: float, extra: float, settings: DoctorSettings) -> int:
     """Return the vcores that a NodeManager must be configured with where containers share cores.
 
     base: N, the vcores that containers may use at a time; extra: how many more are started. With a relay that shows N
@@ -58,22 +58,22 @@ def needed_vcores(base: float, extra: float, settings: Settings) -> int:
     return math.ceil(max(base, 2 * (relayed or 0)) + extra)
 
 
-def needed_by_memory(rm: Site, memory_mb: int) -> int:
+def needed_by_memory(rm: DoctorSite, memory_mb: int) -> int:
     """Return how many containers a ResourceManager may plan on a node by memory alone; 0 where it counts vcores."""
     return 0 if rm.counts_vcores else memory_mb // smallest_mb(rm)
 
 
-def smallest_mb(rm: Site) -> int:
+def smallest_mb(rm: DoctorSite) -> int:
     """Return the memory of the smallest container, in MB."""
     return max(1, rm.number("yarn.scheduler.minimum-allocation-mb", 1024))
 
 
-def beyond(settings: Settings) -> float | None:
+def beyond(settings: DoctorSettings) -> float | None:
     """Return how many vcores beyond a node's own any of the policies starts; None where containers share no cores."""
     return max((extra for extra in (shrinks(settings), shrinks_by_preset(settings)) if extra is not None), default=None)
 
 
-def shrinks(settings: Settings) -> float | None:
+def shrinks(settings: DoctorSettings) -> float | None:
     """Return how many vcores beyond a node's own are started where containers share them, None where they do not.
 
     A preset's own shrinking does not count: without what it needs it does without.
@@ -81,7 +81,7 @@ def shrinks(settings: Settings) -> float | None:
     return _extra(each for each in every(settings.policies) if not _by_preset(each))
 
 
-def shrinks_by_preset(settings: Settings) -> float | None:
+def shrinks_by_preset(settings: DoctorSettings) -> float | None:
     """Return the same where the default preset alone has containers share cores."""
     return _extra(each for each in every(settings.policies) if _by_preset(each))
 

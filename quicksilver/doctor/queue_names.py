@@ -14,7 +14,7 @@ from policies.config.policy_set import Policies
 from policies.config.schema import PoliciesSection, PolicySet, full_queue, queue_test
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.xml import plain
-from quicksilver.doctor.model import Site
+from quicksilver.doctor.model import DoctorSite
 
 _PREFIX: Final = "yarn.scheduler.capacity."
 STORE: Final = "yarn.scheduler.configuration.store.class"
@@ -47,7 +47,7 @@ def _globs(section: PolicySet, at: str) -> Iterator[tuple[str, str]]:
     yield from ((glob, f"{at}.{where}.queue") for where, globs in entries for glob in globs)
 
 
-def kept_elsewhere(site: Site) -> bool:
+def kept_elsewhere(site: DoctorSite) -> bool:
     """Return whether the Capacity Scheduler's configuration lies in a store, changed by REST, and not in its file."""
     return site.scheduler == "capacity" and site.conf.untrimmed(STORE) != "file"
 
@@ -55,7 +55,7 @@ def kept_elsewhere(site: Site) -> bool:
 class FileQueues:
     """The queues of the Capacity or Fair Scheduler according to the files of all ResourceManagers."""
 
-    def __init__(self, sites: Sequence[Site]) -> None:
+    def __init__(self, sites: Sequence[DoctorSite]) -> None:
         self.names: set[str] = set()
         """Full paths; empty where another scheduler is chosen, no file has queues, or a store has them."""
         self.file = "capacity-scheduler.xml"
@@ -69,7 +69,7 @@ class FileQueues:
             elif site.scheduler == "fair" and site.from_files:
                 self._read_fair(site)
 
-    def _read(self, site: Site) -> None:
+    def _read(self, site: DoctorSite) -> None:
         waiting = ["root"]
         while waiting:
             path = waiting.pop()
@@ -80,7 +80,7 @@ class FileQueues:
             if any(site.flag(f"{_PREFIX}{path}{setting}") for setting in _MADE):
                 self._parents_of_new.add(path)
 
-    def _read_fair(self, site: Site) -> None:
+    def _read_fair(self, site: DoctorSite) -> None:
         """Read the allocation file, which lies beside yarn-site.xml unless a property names another place."""
         path = site.conf.directory / site.text(_FAIR_FILE, "fair-scheduler.xml")
         if path.is_file():

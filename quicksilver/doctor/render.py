@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from quicksilver.doctor.by_install import ByInstall
-from quicksilver.doctor.model import Finding, Place, Severity, Unchecked
+from quicksilver.doctor.model import DoctorPlace, Finding, Severity, Unchecked
 
 _NOTHING: Final = ByInstall()
 _PLACES: Final = 3
@@ -59,7 +59,7 @@ def _block(finding: Finding) -> str:
     return "\n".join(lines)
 
 
-def _places(places: Sequence[Place]) -> str:
+def _places(places: Sequence[DoctorPlace]) -> str:
     text = ", ".join(str(place) for place in places[:_PLACES])
     return f"{text} and {len(places) - _PLACES} more" if len(places) > _PLACES else text
 

@@ -14,7 +14,7 @@ from click.shell_completion import get_completion_class
 from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.version import version
-from quicksilver.manual.pages import NoSuchTopicError, Page, find_page, title_of, topics
+from quicksilver.manual.pages import ManualPage, NoSuchTopicError, find_page, title_of, topics
 from quicksilver.manual.roff import manual
 
 _NAME: Final = "quicksilver"
@@ -108,7 +108,7 @@ def _command_help(words: tuple[str, ...]) -> bool:
     return True
 
 
-def _print(page: Page) -> None:
+def _print(page: ManualPage) -> None:
     """Print a page: as it is into a pipe, rendered and by pages on a terminal."""
     if not sys.stdout.isatty():
         click.echo(page.text)

@@ -21,7 +21,7 @@ class NoSuchTopicError(QuicksilverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ManualPage:
     """A page: its topic as `quicksilver help` takes it, its title, its Markdown."""
 
     topic: str
@@ -58,7 +58,7 @@ def topics() -> dict[str, Path]:
     }
 
 
-def find_page(name: str) -> Page:
+def find_page(name: str) -> ManualPage:
     """Return a page, or the part below one of its headings: `security`, `docs/security.md`, `operations#store`.
 
     A page in a folder, as those of lab/docs/ are, is found by its last name too. Raises NoSuchTopicError.
@@ -71,7 +71,7 @@ def find_page(name: str) -> Page:
         hint = close_to(topic, list(known))
         raise NoSuchTopicError(hint, place=f"there is no page '{name}'")
     text = path.read_text("utf-8")
-    page = Page(topic, title_of(text), text)
+    page = ManualPage(topic, title_of(text), text)
     return part_of(page, anchor) if anchor else page
 
 
@@ -80,14 +80,14 @@ def title_of(text: str) -> str:
     return next((title for _, title, _ in _headings(text)), "")
 
 
-def part_of(page: Page, anchor: str) -> Page:
+def part_of(page: ManualPage, anchor: str) -> ManualPage:
     """Return what stands below a heading, up to the next one of its level. Raises NoSuchTopicError."""
     headings = list(_headings(page.text))
     lines = page.text.splitlines(keepends=True)
     for number, (level, title, line) in enumerate(headings):
         if slug(title) == anchor.lower():
             later = (at for depth, _, at in headings[number + 1 :] if depth <= level)
-            return Page(f"{page.topic}#{anchor}", title, "".join(lines[line : next(later, len(lines))]))
+            return ManualPage(f"{page.topic}#{anchor}", title, "".join(lines[line : next(later, len(lines))]))
     hint = close_to(anchor, [slug(title) for _, title, _ in headings])
     raise NoSuchTopicError(hint, place=f"{page.topic} has no part '{anchor}'")
 

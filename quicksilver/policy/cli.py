@@ -17,7 +17,7 @@ from policies.config.presets import DEFAULT, PRESETS
 from policies.config.registry import Registry, doc_of, summary
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError, close_to
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.settings.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 from quicksilver.policy.goals import new_settings
 from quicksilver.policy.live import compare, history, reload_settings
@@ -29,7 +29,7 @@ _SLOTS = ", ".join(SLOTS)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def policy() -> None:
     """Check, try, write and reload the policies of quicksilver.yaml."""
 

@@ -14,7 +14,7 @@ from typing import Final
 from policies.common.service_levels import Levels
 from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.config.validation import plain
 from policies.config.windows import Hours
 from policies.decisions.choice import choose
@@ -27,7 +27,7 @@ _PLENTY: Final = Resources(2**40, 2**30)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class WhatIfQuestion:
     """An ask of an application that may be anyone's."""
 
     app: AppView
@@ -43,7 +43,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WhatIfOutcome:
     """A decision, and for which part of such asks it is made."""
 
     percent: float
@@ -57,14 +57,14 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WhatIfAnswer:
     """The outcomes, the likeliest first, and further facts by name."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[WhatIfOutcome]
     facts: Sequence[tuple[str, str]]
 
 
-def answer(base: Policies, hours: Hours, question: Question, queue: QueueView | None) -> Answer:
+def answer(base: Policies, hours: Hours, question: WhatIfQuestion, queue: QueueView | None) -> WhatIfAnswer:
     """Return what `base` decides while `hours` hold; `queue`: the YARN queue as it is now, None: it has plenty."""
     policies = base.at(hours)
     outcomes = _outcomes(policies, question, queue or plenty(question.app.queue))
@@ -83,7 +83,7 @@ def answer(base: Policies, hours: Hours, question: Question, queue: QueueView | 
             *_order(own, ask, question),
             ("preemption", _gives_way(own, question.app.type)),
         ]
-    return Answer(outcomes, [(name, text) for name, text in facts if text])
+    return WhatIfAnswer(outcomes, [(name, text) for name, text in facts if text])
 
 
 def plenty(name: str) -> QueueView:
@@ -91,7 +91,7 @@ def plenty(name: str) -> QueueView:
     return QueueView(name, max_capacity=_PLENTY, capacity=_PLENTY, cluster=_PLENTY, labels=frozenset("*"))
 
 
-def _outcomes(policies: Policies, question: Question, queue: QueueView) -> list[Outcome]:
+def _outcomes(policies: Policies, question: WhatIfQuestion, queue: QueueView) -> list[WhatIfOutcome]:
     counts: Counter[tuple[str, str, str]] = Counter()
     whys: dict[tuple[str, str, str], str] = {}
     for number in range(DRAWS):
@@ -102,10 +102,10 @@ def _outcomes(policies: Policies, question: Question, queue: QueueView) -> list[
         key = (route.kind.value, mode, own.name or "base")
         counts[key] += 1
         whys.setdefault(key, route.reason)
-    return [Outcome(100 * count / DRAWS, *key, whys[key]) for key, count in counts.most_common()]
+    return [WhatIfOutcome(100 * count / DRAWS, *key, whys[key]) for key, count in counts.most_common()]
 
 
-def _ask(own: Policies, question: Question, app: AppView) -> Ask:
+def _ask(own: Policies, question: WhatIfQuestion, app: AppView) -> Ask:
     given_s = question.expected_s if question.expected_s is not None else own.ruled_s(app, question.priority)
     return Ask(
         app,
@@ -117,7 +117,7 @@ def _ask(own: Policies, question: Question, app: AppView) -> Ask:
     )
 
 
-def _windows(policies: Policies, hours: Hours, question: Question) -> str:
+def _windows(policies: Policies, hours: Hours, question: WhatIfQuestion) -> str:
     """Say which windows are open and which begin or end soon; "" where the settings have none."""
     if not policies.windows:
         return ""
@@ -127,7 +127,7 @@ def _windows(policies: Policies, hours: Hours, question: Question) -> str:
     return "; ".join(parts)
 
 
-def _rollouts(policies: Policies, question: Question) -> str:
+def _rollouts(policies: Policies, question: WhatIfQuestion) -> str:
     section = policies.section
     parts = []
     for rollout in getattr(section, "rollout", ()):
@@ -138,7 +138,7 @@ def _rollouts(policies: Policies, question: Question) -> str:
     return "; ".join(parts)
 
 
-def _expected(own: Policies, ask: Ask, question: Question) -> str:
+def _expected(own: Policies, ask: Ask, question: WhatIfQuestion) -> str:
     if question.expected_s is not None:
         return f"{ask.expected_s:g} s, as given"
     if ask.known:
@@ -148,7 +148,7 @@ def _expected(own: Policies, ask: Ask, question: Question) -> str:
     )
 
 
-def _order(own: Policies, ask: Ask, question: Question) -> Iterator[tuple[str, str]]:
+def _order(own: Policies, ask: Ask, question: WhatIfQuestion) -> Iterator[tuple[str, str]]:
     """Yield who goes first at the proxy, where a container waits, and who goes first at a node."""
     dispatch = own.choices["dispatch"]
     text = _named(dispatch)
@@ -172,7 +172,7 @@ def _gives_way(own: Policies, app_type: str) -> str:
     return f"{_named(preempt)}; containers of {app_type}: {way.value}"
 
 
-def _named(bound: Bound) -> str:
+def _named(bound: BoundPolicy) -> str:
     """Return a policy with the settings that differ from its defaults."""
     settings = plain(bound.cfg.model_dump(mode="json", exclude_defaults=True))
     return f"{bound.name} {json.dumps(settings)}" if settings else bound.name

@@ -19,7 +19,7 @@ from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.calendar import Calendar
 from quicksilver.common.settings.settings_file import load_settings
-from quicksilver.policy.what_if import Answer, Question, answer, moment
+from quicksilver.policy.what_if import WhatIfAnswer, WhatIfQuestion, answer, moment
 from rm_proxy.cli.requests import connected, get
 from rm_proxy.cli.times import unix_s
 
@@ -74,7 +74,7 @@ def what_if(
         _compare_versions(url, policies)
     at_s = _at(at, policies.time_zone)
     app = AppView(app_id, view.name if view else path, user=user, type=type_.upper(), name=name, tags=frozenset(tags))
-    question = Question(app, priority, Resources(memory_mb, vcores), expected_s, open_s, at_s)
+    question = WhatIfQuestion(app, priority, Resources(memory_mb, vcores), expected_s, open_s, at_s)
     hours = Calendar(policies.windows, policies.time_zone).hours(at_s)
     try:
         answered = answer(policies, hours, question, view)
@@ -152,7 +152,7 @@ def _amount(size: dict[str, Any]) -> Resources:
     return Resources(size["memory_mb"], size["vcores"])
 
 
-def _print(answered: Answer, app: AppView, at_s: float) -> None:
+def _print(answered: WhatIfAnswer, app: AppView, at_s: float) -> None:
     user = f", user {app.user}" if app.user else ""
     click.echo(f"{app.type}, queue {app.queue}{user}, at {moment(at_s)}:")
     for outcome in answered.outcomes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.process.logs import LEVELS
 from quicksilver.common.settings.cli_security import rest_client
 from rm_proxy.cli.requests import reading, show
@@ -12,7 +12,7 @@ from rm_proxy.cli.requests import reading, show
 _REMEDY = "name the REST address of a running proxy or sidecar with --url"
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def daemonlog() -> None:
     """Levels of loggers of a running proxy, or of a sidecar (--url)."""
 

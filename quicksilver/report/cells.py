@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, isfinite, log10
 
-from quicksilver.report.model import Estimate, Value
+from quicksilver.report.model import ReportEstimate, Value
 
 MISSING = "–"
 
@@ -28,13 +28,13 @@ def shown(value: Value) -> str:
         return MISSING
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, Estimate):
+    if isinstance(value, ReportEstimate):
         return f"{number(value.value)} ({number(value.low)} to {number(value.high)})"
     return number(value) if isinstance(value, (int, float)) else value
 
 
 def sort_key(value: Value) -> float | None:
     """Return what a cell is sorted by when it is a number."""
-    if isinstance(value, Estimate):
+    if isinstance(value, ReportEstimate):
         return value.value
     return float(value) if isinstance(value, (int, float)) else None

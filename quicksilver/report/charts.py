@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from markupsafe import Markup
 
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Axis, Bars, Estimate, Lines, Plot, Series, Spans, names_of
+from quicksilver.report.model import Axis, Bars, Lines, Plot, ReportEstimate, Series, Spans, names_of
 
 COLOURS: Final = 8
 """How many colours the page has (--c0 to --c7); further lines have them again, dashed."""
@@ -62,7 +62,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """The axis below bars and spans: its title, and its ticks as (percent, text)."""
 
     label: str
@@ -80,7 +80,7 @@ class Chart:
     legend: Legend
     data: str = ""
     """lines: Markup of JSON that is safe between script tags."""
-    scale: Scale | None = None
+    scale: AxisScale | None = None
     bars: Sequence[BarRow] = ()
     spans: Sequence[tuple[str, Sequence[Piece]]] = ()
 
@@ -156,10 +156,10 @@ def ticks(high: float, most: int = _TICKS) -> list[float]:
     return [round(at * step, 12) for at in range(floor(high / step + 1e-9) + 1)]
 
 
-def _scale(axis: Axis, low: float, high: float, mark: float | None) -> Scale:
+def _scale(axis: Axis, low: float, high: float, mark: float | None) -> AxisScale:
     whole = (high - low) or 1.0
     places = [(100 * (value - low) / whole, f"{value:,g}") for value in _between(low, high)]
-    return Scale(axis.label, places, None if mark is None else 100 * (mark - low) / whole)
+    return AxisScale(axis.label, places, None if mark is None else 100 * (mark - low) / whole)
 
 
 def _between(low: float, high: float) -> list[float]:
@@ -181,16 +181,20 @@ def _bars(plot: Bars, colours: Mapping[str, int], legend: Legend) -> Chart:
     return Chart("bars", plot.title, legend, scale=_scale(plot.x, low, high, plot.reference), bars=rows)
 
 
-def _edges(value: float | Estimate) -> tuple[float, ...]:
-    return (value.low, value.value, value.high) if isinstance(value, Estimate) else (value,)
+def _edges(value: float | ReportEstimate) -> tuple[float, ...]:
+    return (value.low, value.value, value.high) if isinstance(value, ReportEstimate) else (value,)
 
 
-def _bar(value: float | Estimate | None, about: str, colour: int, low: float, high: float) -> Bar | None:
+def _bar(value: float | ReportEstimate | None, about: str, colour: int, low: float, high: float) -> Bar | None:
     if value is None:
         return None
     percent = 100 / (high - low)
-    middle = value.value if isinstance(value, Estimate) else value
-    ends = ((value.low - low) * percent, (value.high - low) * percent) if isinstance(value, Estimate) else (None, None)
+    middle = value.value if isinstance(value, ReportEstimate) else value
+    ends = (
+        ((value.low - low) * percent, (value.high - low) * percent)
+        if isinstance(value, ReportEstimate)
+        else (None, None)
+    )
     begin, width = (min(0.0, middle) - low) * percent, abs(middle) * percent
     return Bar(shown(value), f"{about}: {shown(value)}", colour, begin, width, *ends)
 

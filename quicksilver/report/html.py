@@ -19,7 +19,7 @@ from markupsafe import Markup, escape
 
 from quicksilver.report.cells import shown, sort_key
 from quicksilver.report.charts import COLOURS, Chart, chart, colours_of, dash_of
-from quicksilver.report.model import Block, Code, Lines, Page, Plot, Prose, Section, Table
+from quicksilver.report.model import Block, Code, Lines, Page, Plot, Prose, ReportSection, ReportTable
 
 _ASSETS: Final = "assets"
 _BORDERS: Final = ("solid", "dashed", "dotted")
@@ -51,15 +51,15 @@ def _template() -> Template:
     environment.filters |= {"code": _code, "dash": dash_of, "shown": shown, "sort_key": sort_key}
     environment.tests |= {
         "plots": lambda block: isinstance(block, list),
-        "table": lambda block: isinstance(block, Table),
+        "table": lambda block: isinstance(block, ReportTable),
         "listing": lambda block: isinstance(block, Code),
     }
     return environment.get_template("page.html.j2")
 
 
-def _blocks(section: Section, colours: Mapping[str, int]) -> list[Prose | Table | Code | list[Chart]]:
+def _blocks(section: ReportSection, colours: Mapping[str, int]) -> list[Prose | ReportTable | Code | list[Chart]]:
     """Return a section's blocks; plots that follow each other are one list, side by side where there is room."""
-    blocks: list[Prose | Table | Code | list[Chart]] = []
+    blocks: list[Prose | ReportTable | Code | list[Chart]] = []
 
     def is_plot(block: Block) -> bool:
         return isinstance(block, Plot)
@@ -67,7 +67,7 @@ def _blocks(section: Section, colours: Mapping[str, int]) -> list[Prose | Table 
     for _, group in groupby(section.blocks, is_plot):
         charts: list[Chart] = []
         for block in group:
-            if isinstance(block, (Prose, Table, Code)):
+            if isinstance(block, (Prose, ReportTable, Code)):
                 blocks.append(block)
             else:
                 charts.append(chart(block, colours))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quicksilver.report.cells import shown, sort_key
-from quicksilver.report.model import Code, Page, Plot, Prose, Table, Value
+from quicksilver.report.model import Code, Page, Plot, Prose, ReportTable, Value
 
 
 def _row(cells: list[str]) -> str:
@@ -17,7 +17,7 @@ def _numbers(column: Iterable[Value]) -> bool:
     return kinds == {True}
 
 
-def table(block: Table) -> str:
+def table(block: ReportTable) -> str:
     """Return one table; a column of numbers alone stands to the right."""
     columns = zip(*block.rows, strict=True) if block.rows else ([] for _ in block.columns)
     ruler = ["---:" if _numbers(column) else "---" for column in columns]
@@ -32,8 +32,8 @@ def code(block: Code) -> str:
     return f"{head}```{block.language}\n{block.text}\n```"
 
 
-def _text(block: Prose | Table | Code) -> str:
-    if isinstance(block, Table):
+def _text(block: Prose | ReportTable | Code) -> str:
+    if isinstance(block, ReportTable):
         return table(block)
     return code(block) if isinstance(block, Code) else block.text
 

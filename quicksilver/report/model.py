@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class ReportEstimate:
     """A value and its interval (95 % unless stated otherwise). Raises ValueError for one without order."""
 
     value: float
@@ -22,7 +22,7 @@ class Estimate:
             raise ValueError(f"{self.low} <= {self.value} <= {self.high} does not hold")
 
 
-Value: TypeAlias = str | int | float | Estimate | None
+Value: TypeAlias = str | int | float | ReportEstimate | None
 """A cell; None is what was not measured."""
 
 
@@ -83,7 +83,7 @@ class Bars:
     title: str
     x: Axis
     labels: Sequence[str]
-    series: Sequence[tuple[str, Sequence[float | Estimate | None]]]
+    series: Sequence[tuple[str, Sequence[float | ReportEstimate | None]]]
     reference: float | None = None
     """An x that is marked: 1.0 for ratios, a goal."""
 
@@ -95,7 +95,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ReportSpan:
     """A piece of a row, from one x to another. Raises ValueError when it ends before it begins."""
 
     row: int
@@ -118,7 +118,7 @@ class Spans:
     title: str
     x: Axis
     rows: Sequence[str]
-    series: Sequence[tuple[str, Sequence[Span]]]
+    series: Sequence[tuple[str, Sequence[ReportSpan]]]
 
     def __post_init__(self) -> None:
         """Check the rows."""
@@ -129,7 +129,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """Rows of cells. Raises ValueError when a row has not as many cells as there are columns."""
 
     columns: Sequence[str]
@@ -160,11 +160,11 @@ class Code:
 
 
 Plot: TypeAlias = Lines | Bars | Spans
-Block: TypeAlias = Prose | Table | Code | Plot
+Block: TypeAlias = Prose | ReportTable | Code | Plot
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A heading and what is under it."""
 
     title: str
@@ -177,7 +177,7 @@ class Page:
 
     title: str
     facts: Sequence[tuple[str, str]]
-    sections: Sequence[Section]
+    sections: Sequence[ReportSection]
 
     def plots(self) -> list[Plot]:
         """Return the plots in their order."""

@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.http.certs import (
     CA_DAYS,
     DAYS,
@@ -48,7 +48,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 renew = click.option("--renew", is_flag=True, help="Replace the existing one; without NAMES its names stay.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def certs() -> None:
     """Certificates and tokens for the REST of proxy and sidecars."""
 

@@ -23,7 +23,7 @@ from quicksilver.common.settings.settings_file import SYSTEM_WIDE
 from quicksilver.doctor.checks.kerberos import KEYTAB, principal_of, wants_login
 from quicksilver.doctor.collect import scheduler_site
 from quicksilver.doctor.install import bare_conf
-from quicksilver.doctor.model import NM, RM, Site
+from quicksilver.doctor.model import NM, RM, DoctorSite
 from quicksilver.doctor.node_size import node_name, own_vcores
 from quicksilver.doctor.queue_names import FileQueues
 from quicksilver.policy.goals import settings_for, write_new
@@ -127,7 +127,7 @@ def _host(
     if queues is None and asks:
         hint = f" ({', '.join(known[:12])}{' ...' if len(known) > 12 else ''})" if known else ""
         queues = click.prompt(f"YARN queues with queueable containers, by commas{hint}", default="*")
-    site = Site(NM, "", conf)
+    site = DoctorSite(NM, "", conf)
     return Host(
         conf.directory.absolute(),
         roles,

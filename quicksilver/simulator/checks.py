@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import isclose
 
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 
 _ROUNDING_S = 1e-6
 
 
-def wrong(result: SimResult, jobs: Sequence[Job], cluster: ClusterModel) -> list[str]:
+def wrong(result: SimResult, jobs: Sequence[SimulatedJob], cluster: ClusterModel) -> list[str]:
     """Return what must not be, in words: tasks lost or done twice, work not conserved, time running backwards.
 
     jobs: those that the run was given. Nothing wrong is an empty list.
@@ -28,12 +28,12 @@ def wrong(result: SimResult, jobs: Sequence[Job], cluster: ClusterModel) -> list
     return faults + _counts(result, jobs) + _capacity(result, cluster)
 
 
-def _numbers(result: SimResult, jobs: Sequence[Job]) -> list[str]:
+def _numbers(result: SimResult, jobs: Sequence[SimulatedJob]) -> list[str]:
     got, expected = sorted(job.number for job in result.jobs), sorted(job.number for job in jobs)
     return [] if got == expected else [f"{len(expected)} jobs were given, {len(got)} came back, or others than those"]
 
 
-def _job(outcome: JobOutcome, job: Job) -> list[str]:
+def _job(outcome: JobOutcome, job: SimulatedJob) -> list[str]:
     faults = []
     if outcome.arrives_s != job.arrives_s or outcome.tasks != len(job.durations_s):
         faults.append(f"job {job.number}: arrival or tasks are not its own")
@@ -46,7 +46,7 @@ def _job(outcome: JobOutcome, job: Job) -> list[str]:
     return faults + (_stages(outcome, job) if outcome.stages else [])
 
 
-def _stages(outcome: JobOutcome, job: Job) -> list[str]:
+def _stages(outcome: JobOutcome, job: SimulatedJob) -> list[str]:
     """No task of a stage begins before the one before has ended, and none is shorter than its longest task."""
     if len(outcome.stages) != len(job.stages):
         return [f"job {job.number}: {len(outcome.stages)} stages came back of {len(job.stages)}"]
@@ -64,7 +64,7 @@ def _stages(outcome: JobOutcome, job: Job) -> list[str]:
     return faults
 
 
-def _counts(result: SimResult, jobs: Sequence[Job]) -> list[str]:
+def _counts(result: SimResult, jobs: Sequence[SimulatedJob]) -> list[str]:
     counts, tasks = result.counts, sum(len(job.durations_s) for job in jobs)
     faults = [
         f"counts: {name}={counts.get(name, 0)}, not {expected}"

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from policies.config.schema import full_queue
 from quicksilver.common.settings.settings_yaml import settings_yaml
 from quicksilver.report import files
-from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
+from quicksilver.report.model import Page, Prose, ReportEstimate, ReportSection, ReportTable, Value
 from quicksilver.simulator.findings import findings
 from quicksilver.simulator.options import Comparing, show, study_options, systems_option
 from quicksilver.simulator.report import classes_of, page
@@ -198,11 +198,11 @@ def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
             [label, metric(same, f"jobs_{klass}"), *(metric(same, f"{kind}_{klass}") for kind in _FIGURES)]
             for label, same in groups.items()
         ]
-        show(Table(["system", "jobs", *_FIGURES], table, f"\n{klass} jobs: completion and wait, s"))
+        show(ReportTable(["system", "jobs", *_FIGURES], table, f"\n{klass} jobs: completion and wait, s"))
     whole = [
         [label, len(same), metric(same, "utilisation"), metric(same, "throughput")] for label, same in groups.items()
     ]
-    show(Table(["system", "seeds", "utilisation", "tasks/s"], whole, "\ncluster"))
+    show(ReportTable(["system", "seeds", "utilisation", "tasks/s"], whole, "\ncluster"))
     _say(places)
 
 
@@ -213,7 +213,11 @@ def _say(places: Sequence[Path]) -> None:
 
 def _outcome(verdict: Verdict) -> dict[str, Any]:
     ratio = verdict.ratio
-    shown = {"value": ratio.value, "ci_low": ratio.low, "ci_high": ratio.high} if isinstance(ratio, Estimate) else ratio
+    shown = (
+        {"value": ratio.value, "ci_low": ratio.low, "ci_high": ratio.high}
+        if isinstance(ratio, ReportEstimate)
+        else ratio
+    )
     return {
         "goal": verdict.goal,
         "verdict": verdict.words(),
@@ -249,11 +253,11 @@ def _variant(variant: Variant) -> dict[str, Any]:
     return {"label": variant.label, "varied": dict(variant.varied), "settings": dict(variant.settings)}
 
 
-def _round(search_round: Round, goal: str) -> Table:
+def _round(search_round: Round, goal: str) -> ReportTable:
     rows: list[list[Value]] = [
         [standing.label, standing.value, "goes on" if standing.survivor else ""] for standing in search_round.standings
     ]
-    return Table(["settings", f"{goal}, mean", ""], rows, f"{search_round.seeds} seeds")
+    return ReportTable(["settings", f"{goal}, mean", ""], rows, f"{search_round.seeds} seeds")
 
 
 def _evidence(study: Study, verdict: Verdict) -> Page:
@@ -261,7 +265,7 @@ def _evidence(study: Study, verdict: Verdict) -> Page:
     rounds = [_round(search_round, verdict.goal) for search_round in verdict.rounds]
     facts = [*_facts(study), ("goal", verdict.goal)]
     title = f"Tuning {verdict.present.system} on {study.offer.trace.name}"
-    sections = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
+    sections = [ReportSection("Verdict", [Prose(verdict.words())]), ReportSection("Search", rounds)]
     if not verdict.rows:
         return Page(title, facts, sections)
     compared = page(facts, verdict.rows, title)

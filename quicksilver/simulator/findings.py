@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Final
 
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Estimate
+from quicksilver.report.model import ReportEstimate
 from quicksilver.simulator.figures import ALL
 from quicksilver.simulator.results import better, by_label, compared
 from quicksilver.simulator.run import Row
@@ -51,7 +51,7 @@ def _part(kind: str, label: str, base: Sequence[str], variants: Mapping[str, Seq
         return ""
     which = rank(rival, variants)
     whose = f"the time of {which} ({rival})" if which else f"{rival}'s time"
-    good = better(name, ratio) if isinstance(ratio, Estimate) else (True if ratio < 1 else None)
+    good = better(name, ratio) if isinstance(ratio, ReportEstimate) else (True if ratio < 1 else None)
     if kind == "mean":
         worse = ", which is no better" if good is None else ", which is worse" if not good else ""
         return f"its jobs took {shown(ratio)} of {whose} {_IN[kind]}{worse}"
@@ -60,7 +60,7 @@ def _part(kind: str, label: str, base: Sequence[str], variants: Mapping[str, Seq
     return f"{kind} is {'' if good else 'worse: '}{_against(ratio, rival)}"
 
 
-def _against(ratio: Estimate | float, rival: str) -> str:
+def _against(ratio: ReportEstimate | float, rival: str) -> str:
     return f"{shown(ratio)} of {rival}'s"
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SimulatedJob:
     """One job of a trace: tasks that may all run at once, or stages of such tasks, one after the other.
 
     Raises ValueError for stages that are not those of its tasks.
@@ -58,7 +58,7 @@ class Job:
             own_s = sum(durations_s) / tasks
             yield durations_s, own_s * (self.estimate_s / mean_s) if mean_s > 0 else self.estimate_s
 
-    def first_stage(self) -> Job:
+    def first_stage(self) -> SimulatedJob:
         """Return the job with the tasks of its first stage alone."""
         if not self.staged:
             return self

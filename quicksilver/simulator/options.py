@@ -20,7 +20,7 @@ from rich.text import Text
 from policies.config.validation import setting_rows
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Table
+from quicksilver.report.model import ReportTable
 from quicksilver.simulator.errors import SimulatorError, UnknownSystemError
 from quicksilver.simulator.source import Trace
 from quicksilver.simulator.study import Asked
@@ -107,7 +107,7 @@ def _describe(ctx: click.Context, _parameter: click.Parameter, name: str | None)
         raise click.BadParameter(str(UnknownSystemError(name, SYSTEMS)))
     rows = setting_rows(load(name).Settings)
     cells = [[row["name"], row["type"], json.dumps(row["default"]), row["range"], row["doc"]] for row in rows]
-    show(Table(["setting", "type", "default", "range", "meaning"], cells))
+    show(ReportTable(["setting", "type", "default", "range", "meaning"], cells))
     ctx.exit()
 
 
@@ -115,7 +115,7 @@ def _list(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     """Print the systems."""
     if not value or ctx.resilient_parsing:
         return
-    show(Table(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
+    show(ReportTable(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
     ctx.exit()
 
 
@@ -220,7 +220,7 @@ def _request(systems: tuple[str, ...], params: Mapping[str, Any], compares: bool
     )
 
 
-def show(table: Table) -> None:
+def show(table: ReportTable) -> None:
     """Print a table to a terminal; numbers stand to the right."""
     grid = RichTable(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for at, column in enumerate(table.columns):

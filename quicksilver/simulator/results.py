@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.report.model import Estimate
+from quicksilver.report.model import ReportEstimate
 from quicksilver.report.stats import interval
 from quicksilver.simulator.figures import ALL, HIGHER_IS_BETTER
 from quicksilver.simulator.run import Row
@@ -28,21 +28,21 @@ def by_label(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return {label: sorted(same, key=lambda row: row.seed) for label, same in groups.items()}
 
 
-def estimate(values: Sequence[float]) -> float | Estimate:
+def estimate(values: Sequence[float]) -> float | ReportEstimate:
     """Return the mean with its 95 % confidence interval; a single value, or equal ones, as they are."""
     if len(set(values)) == 1:
         return values[0]
     mean, low, high = interval(values)
-    return Estimate(mean, low, high)
+    return ReportEstimate(mean, low, high)
 
 
-def metric(rows: Sequence[Row], name: str) -> float | Estimate | None:
+def metric(rows: Sequence[Row], name: str) -> float | ReportEstimate | None:
     """Return a figure over the seeds; None where a run has none such."""
     values = [row.figures.metrics[name] for row in rows if name in row.figures.metrics]
     return estimate(values) if values and len(values) == len(rows) else None
 
 
-def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> Estimate | float | None:
+def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> ReportEstimate | float | None:
     """Return the ratio of a figure to that of `base`, paired by seed; None without pairs, or where one is 0."""
     others = {row.seed: row.figures.metrics.get(name, 0.0) for row in base}
     pairs = [(others[row.seed], row.figures.metrics.get(name, 0.0)) for row in rows if row.seed in others]
@@ -50,12 +50,12 @@ def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> Estimate | 
         return None
     if len(pairs) == 1:
         return pairs[0][1] / pairs[0][0]
-    return Estimate(*map(exp, interval([log(new / old) for old, new in pairs])))
+    return ReportEstimate(*map(exp, interval([log(new / old) for old, new in pairs])))
 
 
-def better(name: str, ratio: Estimate | float | None) -> bool | None:
+def better(name: str, ratio: ReportEstimate | float | None) -> bool | None:
     """Return whether a ratio to the first system is an improvement beyond doubt, a loss beyond doubt, or neither."""
-    if not isinstance(ratio, Estimate) or ratio.low <= 1 <= ratio.high:
+    if not isinstance(ratio, ReportEstimate) or ratio.low <= 1 <= ratio.high:
         return None
     return (ratio.value > 1) == (name in HIGHER_IS_BETTER)
 
@@ -109,8 +109,8 @@ def summary(about: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def _jsonable(value: float | Estimate | None) -> Any:
-    if isinstance(value, Estimate):
+def _jsonable(value: float | ReportEstimate | None) -> Any:
+    if isinstance(value, ReportEstimate):
         return {"value": value.value, "ci_low": value.low, "ci_high": value.high}
     return value
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.figures import Figures, figures
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.source import Trace
 from quicksilver.simulator.sweep import Case
 from quicksilver.simulator.systems import System
@@ -33,7 +33,7 @@ class RunError(QuicksilverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class SystemOffer:
     """What all runs of a study have in common."""
 
     trace: Trace
@@ -76,13 +76,13 @@ def row_of(case: Case, record: dict[str, Any]) -> Row:
 class _Stream:
     """Jobs on their way into a system: counted, and the long ones noted."""
 
-    def __init__(self, jobs: Iterable[Job], cutoff_s: float, tell: Progress) -> None:
+    def __init__(self, jobs: Iterable[SimulatedJob], cutoff_s: float, tell: Progress) -> None:
         self._jobs, self._cutoff_s, self._tell = jobs, cutoff_s, tell
         self.long: set[int] = set()
         self.queues: dict[int, str] = {}
         self.jobs = self.tasks = 0
 
-    def __iter__(self) -> Iterator[Job]:
+    def __iter__(self) -> Iterator[SimulatedJob]:
         for job in self._jobs:
             self.jobs += 1
             self.tasks += len(job.durations_s)
@@ -95,7 +95,7 @@ class _Stream:
         self._tell(self.jobs % _TELL_EVERY)
 
 
-def run(offer: Offer, case: Case, tell: Progress) -> Row:
+def run(offer: SystemOffer, case: Case, tell: Progress) -> Row:
     """Do one run. Raises RunError."""
     begun_s = process_time()
     variant = case.variant
@@ -153,11 +153,13 @@ def _tell(jobs: int) -> None:
         _ARRIVED.value += jobs
 
 
-def _run(offer: Offer, case: Case) -> Row:
+def _run(offer: SystemOffer, case: Case) -> Row:
     return run(offer, case, _tell)
 
 
-def run_all(offer: Offer, cases: Sequence[Case], processes: int, progress: Progress) -> Iterator[tuple[Case, Row]]:
+def run_all(
+    offer: SystemOffer, cases: Sequence[Case], processes: int, progress: Progress
+) -> Iterator[tuple[Case, Row]]:
     """Yield the runs as they end, each with its case; one process does them here.
 
     When the generator is closed, or the first run fails, the others are given up. Raises RunError.
@@ -190,7 +192,7 @@ def _taken(arrived: Any) -> int:
 
 
 def _ended(
-    pool: ProcessPoolExecutor, offer: Offer, cases: Sequence[Case], look: Callable[[], None]
+    pool: ProcessPoolExecutor, offer: SystemOffer, cases: Sequence[Case], look: Callable[[], None]
 ) -> Iterator[tuple[Case, Row]]:
     waiting: dict[Future[Row], Case] = {pool.submit(_run, offer, case): case for case in cases}
     while waiting:

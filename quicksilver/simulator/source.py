@@ -12,7 +12,7 @@ from typing import Final
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.report.stats import percentile
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.traces.lines import Mistakes
 from quicksilver.simulator.traces.shaping import Errors, misestimated
 from quicksilver.simulator.traces.source import Source
@@ -42,7 +42,7 @@ class Trace:
         """For people: the file's name without its folder."""
         return self.source.name if self.source.is_generated else Path(self.source.name).name
 
-    def jobs_of(self, seed: int) -> Iterator[Job]:
+    def jobs_of(self, seed: int) -> Iterator[SimulatedJob]:
         """Yield the jobs of a run by arrival, which is no date, with right estimates. Raises TraceError."""
         jobs = _undated(replace(self.source, seed=seed).stream())
         if self.sample_ratio == 1.0:
@@ -50,12 +50,12 @@ class Trace:
         rng, ratio = Random(f"sample {seed}"), self.sample_ratio
         return (replace(job, arrives_s=job.arrives_s * ratio) for job in jobs if rng.random() < ratio)
 
-    def with_estimates(self, jobs: Iterable[Job], seed: int) -> Iterable[Job]:
+    def with_estimates(self, jobs: Iterable[SimulatedJob], seed: int) -> Iterable[SimulatedJob]:
         """Return jobs with the estimates that a system is told."""
         return misestimated(jobs, self.error, seed, self.errors) if self.error else jobs
 
 
-def _undated(jobs: Iterable[Job]) -> Iterator[Job]:
+def _undated(jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
     """Yield the jobs, with arrivals from the first one on where that comes after a day: dates. Systems begin at 0."""
     begins_s: float | None = None
     for job in jobs:

@@ -13,9 +13,9 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.version import version
 from quicksilver.simulator.checkpoint import Checkpoint, opened
 from quicksilver.simulator.model import ClusterModel
-from quicksilver.simulator.run import Offer, Progress, Row, row_of, run_all
+from quicksilver.simulator.run import Progress, Row, SystemOffer, row_of, run_all
 from quicksilver.simulator.source import LONGEST_S, Survey, Trace, survey
-from quicksilver.simulator.sweep import POLICIES, Case, Choice, StudyError, Wanted
+from quicksilver.simulator.sweep import POLICIES, Case, StudyError, SweepChoice, SweepWish
 from quicksilver.simulator.systems import load
 
 MOST_SLOTS: Final = 1_000_000
@@ -30,7 +30,7 @@ class Asked:
 
     trace: Trace
     systems: tuple[str, ...]
-    fixed: tuple[Choice, ...]
+    fixed: tuple[SweepChoice, ...]
     config: Path | None
     nodes: int | None
     load: float | None
@@ -50,15 +50,15 @@ class Study:
     """What was asked for, with what the trace tells about it."""
 
     request: Asked
-    offer: Offer
+    offer: SystemOffer
     survey: Survey
     policies: Mapping[str, Any] | None
 
-    def plan(self, swept: Sequence[Choice] = (), option: str = "--sweep") -> Wanted:
+    def plan(self, swept: Sequence[SweepChoice] = (), option: str = "--sweep") -> SweepWish:
         """Return what is to be run, with settings that are tried; option: which names them."""
         request = self.request
         cutoff_s = self.offer.cutoff_s
-        return Wanted(request.systems, request.fixed, swept, self.policies, cutoff_s, option, request.compares)
+        return SweepWish(request.systems, request.fixed, swept, self.policies, cutoff_s, option, request.compares)
 
     def about(self) -> dict[str, Any]:
         """Return what all runs have in common."""
@@ -121,7 +121,7 @@ def study(request: Asked) -> Study:
         totals = totals.faster(speed)
         _of_this_world(totals, trace)
     cutoff_s = totals.long_s if request.cutoff_s is None else request.cutoff_s
-    return Study(request, Offer(trace, cluster, cutoff_s), totals, policies)
+    return Study(request, SystemOffer(trace, cluster, cutoff_s), totals, policies)
 
 
 def _of_this_world(totals: Survey, trace: Trace) -> None:

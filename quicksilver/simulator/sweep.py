@@ -34,7 +34,7 @@ class StudyError(QuicksilverError):
     """A study that cannot be run as it was asked for."""
 
 
-class Choice(NamedTuple):
+class SweepChoice(NamedTuple):
     """A setting, `place.k` or `eagle.probe_ratio`, and the values that it takes."""
 
     name: str
@@ -95,7 +95,7 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def choice(text: str, option: str, several: bool = True) -> Choice:
+def choice(text: str, option: str, several: bool = True) -> SweepChoice:
     """Return KEY=VALUE[,VALUE...] as a choice. Raises StudyError, naming the option."""
     name, sign, values = text.partition("=")
     if not sign or not name.strip() or not values.strip():
@@ -104,17 +104,17 @@ def choice(text: str, option: str, several: bool = True) -> Choice:
     texts = split(values) if several else [values.strip()]
     if "" in texts:
         raise StudyError(f"{text!r} has an empty value", place=option, remedy="leave out the comma that is too much")
-    return Choice(name.strip(), tuple({json.dumps(value): value for value in map(value_of, texts)}.values()))
+    return SweepChoice(name.strip(), tuple({json.dumps(value): value for value in map(value_of, texts)}.values()))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SweepWish:
     """What a study is to run, as it was asked for."""
 
     systems: Sequence[str]
-    fixed: Sequence[Choice] = ()
+    fixed: Sequence[SweepChoice] = ()
     """One value each."""
-    swept: Sequence[Choice] = ()
+    swept: Sequence[SweepChoice] = ()
     """Each value with each value of the others."""
     policies: Mapping[str, Any] | None = None
     """The section of quicksilver.yaml, for systems that take one."""
@@ -126,7 +126,7 @@ class Wanted:
     """Whether `PRODUCT` is compared with STOCK, and with its own world in which everything is guaranteed."""
 
 
-def variants(plan: Wanted) -> list[Variant]:
+def variants(plan: SweepWish) -> list[Variant]:
     """Return what to run, by system and then by the values of what is swept, the first named moving slowest.
 
     A choice holds for each system that has such a setting. Raises StudyError when none has it or a value is wrong,
@@ -154,7 +154,7 @@ def cases(setups: Sequence[Variant], seeds: Sequence[int]) -> list[Case]:
 
 
 def _of_system(
-    name: str, model: type[SystemSettings], plan: Wanted, only_g: bool = False, as_it_is: bool = False
+    name: str, model: type[SystemSettings], plan: SweepWish, only_g: bool = False, as_it_is: bool = False
 ) -> Iterator[Variant]:
     """Yield the variants of one system.
 

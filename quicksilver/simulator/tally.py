@@ -8,7 +8,7 @@ from math import inf
 
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 
 SAMPLE_S = 100.0
 """Between samples of how many slots are busy, as in Sparrow's and Eagle's simulations."""
@@ -19,7 +19,7 @@ class _Entry:
 
     __slots__ = ("job", "klass", "open_tasks", "spans_s", "wait_s")
 
-    def __init__(self, job: Job, klass: str) -> None:
+    def __init__(self, job: SimulatedJob, klass: str) -> None:
         """Begin with nothing done."""
         self.job, self.klass, self.wait_s = job, klass, 0.0
         self.open_tasks = list(job.stages) if job.staged else [len(job.durations_s)]
@@ -43,7 +43,7 @@ class Tally:
         self._entries: dict[int, _Entry] = {}
         self._more = True
 
-    def feed(self, jobs: Iterable[Job], arrive: Callable[[Job], object]) -> None:
+    def feed(self, jobs: Iterable[SimulatedJob], arrive: Callable[[SimulatedJob], object]) -> None:
         """Have each job arrive in its time; the next one is taken from `jobs` when the one before has arrived.
 
         Raises SimulatorError, from the clock's `run`, for jobs that are not by arrival.
@@ -51,7 +51,7 @@ class Tally:
         self._clock.at(self._clock.now_s, self._next, iter(jobs), arrive)
         self._clock.at(self._clock.now_s, self._sample)
 
-    def _next(self, jobs: Iterator[Job], arrive: Callable[[Job], object]) -> None:
+    def _next(self, jobs: Iterator[SimulatedJob], arrive: Callable[[SimulatedJob], object]) -> None:
         job = next(jobs, None)
         if job is None:
             self._more = False
@@ -63,7 +63,9 @@ class Tally:
             )
         self._clock.at(job.arrives_s, self._arrive, job, jobs, arrive)
 
-    def _arrive(self, job: Job, jobs: Iterator[Job], arrive: Callable[[Job], object]) -> None:
+    def _arrive(
+        self, job: SimulatedJob, jobs: Iterator[SimulatedJob], arrive: Callable[[SimulatedJob], object]
+    ) -> None:
         arrive(job)
         self._next(jobs, arrive)
 
@@ -82,7 +84,7 @@ class Tally:
         """Whether jobs are still to arrive or to end."""
         return self._more or self.open > 0
 
-    def arrived(self, job: Job, klass: str = "") -> None:
+    def arrived(self, job: SimulatedJob, klass: str = "") -> None:
         """Note a job."""
         if job.number in self._entries:
             raise SimulatorError(f"job {job.number} is in the trace twice; number each job once")

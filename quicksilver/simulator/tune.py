@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import Final
 
 from quicksilver.report.cells import number
-from quicksilver.report.model import Estimate
+from quicksilver.report.model import ReportEstimate
 from quicksilver.simulator.figures import HIGHER_IS_BETTER, PERCENTILES
 from quicksilver.simulator.results import compared
 from quicksilver.simulator.run import Row
@@ -34,7 +34,7 @@ Run = Callable[[Sequence[Case]], list[Row]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TuneStanding:
     """One candidate in one round. value: the mean of the goal over the round's seeds."""
 
     label: str
@@ -47,7 +47,7 @@ class Round:
     """One round of the search."""
 
     seeds: int
-    standings: Sequence[Standing]
+    standings: Sequence[TuneStanding]
     """The best first."""
 
 
@@ -60,7 +60,7 @@ class Verdict:
     """The settings as they are."""
     best: Variant
     rounds: Sequence[Round]
-    ratio: Estimate | float | None
+    ratio: ReportEstimate | float | None
     """Of the goal, best to present, on fresh seeds; None where the best is the present one, or the goal was 0."""
     seeds: int
     """Fresh seeds that were compared."""
@@ -84,7 +84,7 @@ class Verdict:
         if self.ratio is None:
             return f"{self.goal} is 0 in some runs: nothing can be said of its ratio; choose another goal."
         low, high = map(number, _bounds(self.ratio))
-        value = number(self.ratio.value if isinstance(self.ratio, Estimate) else self.ratio)
+        value = number(self.ratio.value if isinstance(self.ratio, ReportEstimate) else self.ratio)
         change = f"{self.goal} is {value} of what it is now ({low} to {high}, {self.seeds} fresh seeds)"
         if not self.significant:
             return (
@@ -99,8 +99,8 @@ class Verdict:
         return f"Use {self.best.label}: {change}."
 
 
-def _bounds(ratio: Estimate | float) -> tuple[float, float]:
-    return (ratio.low, ratio.high) if isinstance(ratio, Estimate) else (ratio, ratio)
+def _bounds(ratio: ReportEstimate | float) -> tuple[float, float]:
+    return (ratio.low, ratio.high) if isinstance(ratio, ReportEstimate) else (ratio, ratio)
 
 
 def tune(present: Variant, candidates: Sequence[Variant], goal: str, seeds: int, run: Run) -> Verdict:
@@ -157,7 +157,7 @@ def _measured(alive: Sequence[Variant], seeds: Sequence[int], goal: str, run: Ru
 
 def _halved(
     alive: Sequence[Variant], measures: Mapping[str, Sequence[float]], goal: str
-) -> tuple[list[Variant], list[Standing]]:
+) -> tuple[list[Variant], list[TuneStanding]]:
     """Return the better half, and how all stand. Who stands alike stays in the order given: the present one first."""
     positive = all(value > 0 for values in measures.values() for value in values)
     sign = -1 if goal in HIGHER_IS_BETTER else 1
@@ -168,5 +168,5 @@ def _halved(
     ranked = sorted(alive, key=score)
     survivors = ranked[: (len(ranked) + 1) // 2] if len(ranked) > 2 else ranked[:1]
     return survivors, [
-        Standing(variant.label, fmean(measures[variant.key]), variant in survivors) for variant in ranked
+        TuneStanding(variant.label, fmean(measures[variant.key]), variant in survivors) for variant in ranked
     ]

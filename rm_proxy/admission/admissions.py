@@ -32,7 +32,7 @@ _NOWHERE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class AdmissionWorld:
     """Methods of the coordinator that the admission calls."""
 
     policies: Callable[[], Policies]
@@ -51,7 +51,7 @@ class World:
 class Admissions:
     """A machine: applications and room in, portions out."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: AdmissionWorld) -> None:
         self.apps: dict[str, GovernedApp] = {}
         """By id, those with any demand."""
         self._world = world

@@ -12,7 +12,7 @@ from rm_proxy.attempt.attempt import Attempt
 
 
 @dataclass(slots=True)
-class AtPriority:
+class DemandAtPriority:
     """Containers of one request priority."""
 
     size: Resources
@@ -42,20 +42,20 @@ class AtPriority:
         return self.held_q + self.asked_q
 
 
-Demand = Mapping[int, AtPriority]
+Demand = Mapping[int, DemandAtPriority]
 """By request priority."""
 
 
-def demand_of(attempt: Attempt) -> dict[int, AtPriority]:
+def demand_of(attempt: Attempt) -> dict[int, DemandAtPriority]:
     """Return what an attempt holds and wants; containers without a node that are OPPORTUNISTIC by wish count too."""
     demand = {
-        priority: AtPriority(live.size, live.guaranteed, live.queueable)
+        priority: DemandAtPriority(live.size, live.guaranteed, live.queueable)
         for priority, live in attempt.live.by_priority.items()
     }
     sizes: dict[int, Resources] = {}
     for entry in attempt.entries:
         priority, size = entry.key.priority, entry.resources
-        at = demand.setdefault(priority, AtPriority(size))
+        at = demand.setdefault(priority, DemandAtPriority(size))
         at.asked_g += entry.g_share
         at.asked_q += len(entry.pending)
         at.waiting += max(0, entry.demand - entry.g_share - len(entry.pending))

@@ -9,7 +9,7 @@ from math import inf
 from policies.common.app_admission import AppAdmission
 from policies.model import AppView, Resources
 from policies.requests import AppRequest, Containers
-from rm_proxy.admission.demand import AtPriority, CoreNeed, demand_of
+from rm_proxy.admission.demand import CoreNeed, DemandAtPriority, demand_of
 from rm_proxy.admission.request_tags import RequestTags, request_tags
 from rm_proxy.attempt.attempt import Attempt
 
@@ -29,7 +29,7 @@ class GovernedApp:
     """Elastic containers that it may have, by request priority."""
     why: str = ""
     """Why it waits."""
-    demand: dict[int, AtPriority] = field(default_factory=dict)
+    demand: dict[int, DemandAtPriority] = field(default_factory=dict)
     """As of the last decision."""
     sizes: dict[int, Resources] = field(default_factory=dict)
     """Of containers that it had or wanted, by request priority."""

@@ -49,8 +49,8 @@ from rm_proxy.history.cluster_sample import NAMES, Shrinks
 from rm_proxy.history.queue_counts import QueueHistory
 from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
-from rm_proxy.store.queries import History, Wanted
-from rm_proxy.views.cluster_models import NodeDetail, NodeInfo, Page
+from rm_proxy.store.queries import DecisionFilter, History
+from rm_proxy.views.cluster_models import ListPage, NodeDetail, NodeInfo
 from rm_proxy.views.container_models import Decision, Explanation
 from rm_proxy.views.explain import tell
 from rm_proxy.views.history_models import Summary
@@ -132,8 +132,8 @@ def create_app(
     return app
 
 
-def _page(items: Sequence[T], limit: int, offset: int) -> Page[T]:
-    return Page(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
+def _page(items: Sequence[T], limit: int, offset: int) -> ListPage[T]:
+    return ListPage(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
 
 
 def _node_routes(
@@ -142,7 +142,7 @@ def _node_routes(
     router = APIRouter(tags=["nodes"])
 
     @router.get("/nodes", summary="All nodes")
-    async def nodes(limit: Limit = 1000, offset: Offset = 0) -> Page[NodeInfo]:
+    async def nodes(limit: Limit = 1000, offset: Offset = 0) -> ListPage[NodeInfo]:
         """YARN's record of each node, and its sidecar's last report."""
         return _page(live.nodes(), limit, offset)
 
@@ -196,9 +196,9 @@ def _decision_routes(live: LiveState, history: History, now: Callable[[], float]
         kind: Annotated[Literal["G", "Q"] | None, Query(description="Only guaranteed or queueable ones.")] = None,
         since: Since = 0.0,
         until: Until = None,
-    ) -> Page[Decision]:
+    ) -> ListPage[Decision]:
         """Reasons for each container's kind (guaranteed or queueable) and for its node."""
-        criteria = Wanted(app, node, container, since_s=since, until_s=until)
+        criteria = DecisionFilter(app, node, container, since_s=since, until_s=until)
         return await ask(lambda: history.decisions(criteria, kind=kind, limit=limit, offset=offset))
 
     @router.get("/summary", tags=["decisions"], summary="Counts and delays")

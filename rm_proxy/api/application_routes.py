@@ -17,8 +17,8 @@ from rm_proxy.store.applications import AppFilter, SortKey
 from rm_proxy.store.queries import History
 from rm_proxy.views.admission_models import AdmissionInfo
 from rm_proxy.views.application_models import ApplicationEntry, State
-from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
-from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, Waits
+from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, ListPage
+from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitHistogram
 from rm_proxy.views.waiting_models import WaitsNow
 
 _KEYS: Final = get_args(SortKey)
@@ -59,7 +59,7 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
         ledger: WithLedger = False,
         limit: Limit = 1000,
         offset: ShortOffset = 0,
-    ) -> Page[ApplicationEntry]:
+    ) -> ListPage[ApplicationEntry]:
         """Each with its mode, what it wants and holds; finished ones come from the store."""
         criteria = AppFilter(
             state=None if state == "all" else state,
@@ -104,7 +104,7 @@ def _detail_routes(router: APIRouter, live: LiveState, history: History, now: Ca
         return known
 
     @router.get("/applications/{app_id}/waits", summary="How long an application's containers waited, over time")
-    async def waits(app_id: AppId, bucket_s: BucketS = None) -> Waits:
+    async def waits(app_id: AppId, bucket_s: BucketS = None) -> WaitHistogram:
         """Percentiles by span of time: from ask to delivery, and at the nodes; what still waits counts in the last."""
         now_s = now()
         waiting = live.open_waits(now_s, app_id)
@@ -113,7 +113,7 @@ def _detail_routes(router: APIRouter, live: LiveState, history: History, now: Ca
     @router.get("/applications/{app_id}/containers", summary="An application's containers with their times")
     async def containers(
         app_id: AppId, kind: OfKind = None, limit: Limit = 200, offset: Offset = 0
-    ) -> Page[AppContainer]:
+    ) -> ListPage[AppContainer]:
         """The newest first; those at nodes now with their state."""
         page = await ask(lambda: history.containers.spans(app_id, kind=kind, limit=limit, offset=offset))
         reported = live.containers_of(app_id)
@@ -139,7 +139,7 @@ def event_routes(history: History) -> APIRouter:
         until: Until = None,
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> Page[ContainerEventInfo]:
+    ) -> ListPage[ContainerEventInfo]:
         """Starts, ends, kills, sheds with their causes."""
         kinds = [member.value for member in kind]
         filters = {"app_id": app, "node_id": node, "container_id": container}
@@ -163,7 +163,9 @@ class Listing:
     offset: int = 0
 
 
-async def list_applications(live: LiveState, history: History, part: Listing, now_s: float) -> Page[ApplicationEntry]:
+async def list_applications(
+    live: LiveState, history: History, part: Listing, now_s: float
+) -> ListPage[ApplicationEntry]:
     """Return applications that live and those of the store. Raises ApiError when the store is out."""
     here, state = live.applications(), part.criteria.state
     apps: list[ApplicationInfo] = []
@@ -182,7 +184,7 @@ async def list_applications(live: LiveState, history: History, part: Listing, no
     rows = await ask(lambda: history.app_ledgers.rows(page, now_s)) if part.ledger else {}
     running = {app.id for app in here}
     items = [entry(app, now_s, running=app.id in running, ledger=rows.get(app.id)) for app in page]
-    return Page(items=items, offset=part.offset, more=len(apps) > part.offset + part.limit)
+    return ListPage(items=items, offset=part.offset, more=len(apps) > part.offset + part.limit)
 
 
 def _sort_key(key: str) -> SortKey:

@@ -14,8 +14,8 @@ from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.store.ledger import By, Scope, csv_header, csv_lines
-from rm_proxy.store.queries import History, Wanted
-from rm_proxy.views.cluster_models import Page
+from rm_proxy.store.queries import DecisionFilter, History
+from rm_proxy.views.cluster_models import ListPage
 from rm_proxy.views.container_models import ChoiceInfo
 from rm_proxy.views.explain import tell_application
 from rm_proxy.views.history_models import AppStory, LedgerRow
@@ -47,13 +47,13 @@ def history_routes(
         since: Since = 0.0,
         until: Until = None,
         recent: Recent = False,
-    ) -> Page[ChoiceInfo]:
+    ) -> ListPage[ChoiceInfo]:
         """Refusals of quotas, steers and falls to guaranteed, what was shed, moved, policed or promoted, and why."""
-        criteria = Wanted(app, node, container, slot, alternative, since, until)
+        criteria = DecisionFilter(app, node, container, slot, alternative, since, until)
         if not recent:
             return await ask(lambda: history.choices(criteria, limit=limit, offset=offset))
         items = [ChoiceInfo.of(record) for record in last_decisions() if criteria.has(record)]
-        return Page(items=items[offset : offset + limit], offset=offset, more=len(items) > offset + limit)
+        return ListPage(items=items[offset : offset + limit], offset=offset, more=len(items) > offset + limit)
 
     @router.get("/applications/{app_id}/story", tags=["applications"], summary="What became of an application")
     async def story(app_id: AppId) -> AppStory:
@@ -79,11 +79,11 @@ def _ledger_routes(router: APIRouter, history: History) -> None:
         zone_min: ZoneMin = 0,
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> Page[LedgerRow]:
+    ) -> ListPage[LedgerRow]:
         """By application or day, the newest first; by queue or user, by name."""
         scope = Scope(by, since, until, zone_min)
         items = await ask(lambda: history.ledger.rows(scope, limit=limit + 1, offset=offset))
-        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
+        return ListPage(items=items[:limit], offset=offset, more=len(items) > limit)
 
     @router.get(
         "/ledger.csv",

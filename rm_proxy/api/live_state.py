@@ -26,7 +26,7 @@ from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo,
 from rm_proxy.views.container_models import LiveContainer
 from rm_proxy.views.delays import OpenWaits
 from rm_proxy.views.queue_models import QueueTree
-from rm_proxy.views.service_models import Comparison, Difference, PoliciesInfo, RolloutArm
+from rm_proxy.views.service_models import ComparisonInfo, Difference, PoliciesInfo, RolloutArm
 from rm_proxy.views.waiting_models import WaitsNow
 
 
@@ -154,11 +154,11 @@ class LiveState:
         ids = dict.fromkeys(attempt.app_id for attempt in coordinator.attempts.living())
         return [app for app_id in ids if (app := coordinator.apps.app(app_id)) is not None]
 
-    def comparisons(self) -> Sequence[Comparison]:
+    def comparisons(self) -> Sequence[ComparisonInfo]:
         """Return how alternatives compare, by name and slot."""
         shadow = self._coordinator.shadow
         return [
-            Comparison(
+            ComparisonInfo(
                 **{name: getattr(t, name) for name in ("alternative", "slot", "policy", "active", "since_s")},
                 decisions=t.decisions,
                 differ=t.differ,

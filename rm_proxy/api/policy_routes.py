@@ -13,8 +13,8 @@ from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import Limit, Offset, ask
 from rm_proxy.store.applications import AppFilter
 from rm_proxy.store.queries import History
-from rm_proxy.views.cluster_models import ApplicationInfo, Page
-from rm_proxy.views.service_models import ChangeInfo, Comparison, PoliciesInfo, RolloutFigures
+from rm_proxy.views.cluster_models import ApplicationInfo, ListPage
+from rm_proxy.views.service_models import ChangeInfo, ComparisonInfo, PoliciesInfo, RolloutFigures
 
 MAX_COMPARED: Final = 1000
 """Applications whose figures make those of a roll-out."""
@@ -38,12 +38,12 @@ def policy_routes(
         return live.policies()
 
     @router.get("/policies/changes", summary="Changes of the settings, the newest first")
-    async def changes(limit: Limit = 100, offset: Offset = 0, starts: Starts = True) -> Page[ChangeInfo]:
+    async def changes(limit: Limit = 100, offset: Offset = 0, starts: Starts = True) -> ListPage[ChangeInfo]:
         """Changes of settings: author, time, source, old and new value; refused files as well."""
         return await ask(lambda: history.changes(limit=limit, offset=offset, starts=starts))
 
     @router.get("/policies/compare", summary="Alternatives beside the policies in use")
-    async def compare() -> list[Comparison]:
+    async def compare() -> list[ComparisonInfo]:
         """Decisions that alternatives of `policies.shadow` would have made otherwise, since the settings were read."""
         return list(live.comparisons())
 

@@ -12,7 +12,7 @@ from quicksilver.common.http.rest_errors import ApiError
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import Limit, Offset, QueueName
 from rm_proxy.history.queue_counts import QueueHistory
-from rm_proxy.views.cluster_models import Page, QueueDetail, QueueInfo
+from rm_proxy.views.cluster_models import ListPage, QueueDetail, QueueInfo
 from rm_proxy.views.queue_models import QueueOverTime, QueueTree
 
 LastDay = Annotated[float, Query(gt=0, le=86_400, description="Only this time before now, in seconds.")]
@@ -23,10 +23,10 @@ def queue_routes(live: LiveState, history: QueueHistory, now: Callable[[], float
     router = APIRouter(tags=["queues"])
 
     @router.get("/queues", summary="The YARN queues")
-    async def queues(limit: Limit = 1000, offset: Offset = 0) -> Page[QueueInfo]:
+    async def queues(limit: Limit = 1000, offset: Offset = 0) -> ListPage[QueueInfo]:
         """The ResourceManager's numbers, and the queueable containers beside them."""
         items = live.queues()
-        return Page(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
+        return ListPage(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
 
     @router.get("/queue-tree", summary="All YARN queues, with those above them")
     async def tree() -> QueueTree:

@@ -16,7 +16,7 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.routing.request_view import RequestView, read_view
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.dispatch.central_queue import Turn
-from rm_proxy.views.waiting_models import HeldStarts, NodeCount, OutstandingAsk, WaitReason, WaitsNow
+from rm_proxy.views.waiting_models import HeldStartCounts, NodeCount, OutstandingAsk, WaitReason, WaitsNow
 
 MAX_ASKS: Final = 100
 MAX_HOSTS: Final = 20
@@ -229,7 +229,7 @@ def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
     return f"the ResourceManager's scheduler has not allocated them yet (queue {queue.name})"
 
 
-def _starts(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
+def _starts(coordinator: Coordinator, app_id: str) -> Iterator[HeldStartCounts]:
     """Yield the allocated containers that are queued at nodes, by node; why: of the one that waits longest there."""
     for node_id, node in coordinator.nodes.items():
         containers = node.report.containers if node.report is not None else ()
@@ -237,7 +237,7 @@ def _starts(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
         if not waiting:
             continue
         longest = max(waiting, key=lambda c: c.since_s)
-        yield HeldStarts(
+        yield HeldStartCounts(
             node_id=node_id,
             count=len(waiting),
             why=longest.why.partition(_LIMIT)[0],
@@ -250,7 +250,7 @@ def _count(entry: AskEntry) -> int:
     return entry.g_share + entry.q_wanted + len(entry.pending)
 
 
-def _story(asks: list[OutstandingAsk], starts: list[HeldStarts]) -> list[str]:
+def _story(asks: list[OutstandingAsk], starts: list[HeldStartCounts]) -> list[str]:
     """Return the reasons in sentences, each once, the most containers first."""
     counts: Counter[str] = Counter()
     for ask in asks:

@@ -75,7 +75,7 @@ class Inventory(Protocol):
         """Return how long a start of this application may be held, in seconds."""
 
 
-class Durations(Protocol):
+class TaskDurationsView(Protocol):
     """Expected durations of tasks and jobs."""
 
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
@@ -115,7 +115,7 @@ class Placing(Protocol):
         """Compare choosing nodes for containers of a request one after the other with choosing them together."""
 
 
-class Line(Protocol):
+class WaitingLine(Protocol):
     """Containers of all applications that wait for a place."""
 
     def waits(
@@ -144,7 +144,7 @@ class Line(Protocol):
         """
 
 
-class Admission(Protocol):
+class AppAdmissions(Protocol):
     """Applications that are admitted as a whole."""
 
     def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
@@ -189,7 +189,7 @@ class ClusterView(Protocol):
     """Applications."""
     hooks: Hooks
     """Steps of the features that are on."""
-    line: Line
+    line: WaitingLine
     """Containers that wait for a place."""
 
     @property
@@ -201,7 +201,7 @@ class ClusterView(Protocol):
         """Nodes and queues."""
 
     @property
-    def durations(self) -> Durations:
+    def durations(self) -> TaskDurationsView:
         """Expected durations."""
 
     @property
@@ -209,7 +209,7 @@ class ClusterView(Protocol):
         """Nodes for containers."""
 
     @property
-    def admissions(self) -> Admission:
+    def admissions(self) -> AppAdmissions:
         """Applications that are admitted as a whole."""
 
     @property

@@ -7,10 +7,10 @@ from enum import StrEnum
 
 from quicksilver.common.messages import Grant
 from rm_proxy.domain.records import CompletionRecord, DecisionRecord, GrantRecord
-from rm_proxy.estimates.estimator import Source
+from rm_proxy.estimates.estimator import EstimateSource
 
 
-class Phase(StrEnum):
+class BypassPhase(StrEnum):
     """State of a breaker."""
 
     ACTIVE = "active"
@@ -23,7 +23,7 @@ class Turned:
     """A breaker moved: `app_id` is "" for the whole cluster."""
 
     app_id: str
-    phase: Phase
+    phase: BypassPhase
     why: str
 
 
@@ -104,7 +104,7 @@ class Decided:
 class Estimated:
     """A container ended: its estimate when it was granted, and how long it ran; seconds."""
 
-    source: Source
+    source: EstimateSource
     expected_s: float
     ran_s: float
 

@@ -11,7 +11,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Ask, Kind, Resources
 from rm_proxy.attempt import frameworks
 from rm_proxy.domain import ids
-from rm_proxy.estimates.estimator import Source
+from rm_proxy.estimates.estimator import EstimateSource
 
 
 class Stage(StrEnum):
@@ -57,7 +57,7 @@ class HeldContainer:
     """The container of its task that was shed or killed before; "" for none."""
     spread_s: float = 0.0
     """Standard deviation of similar tasks' durations; 0 when not known."""
-    source: Source = Source.DEFAULT
+    source: EstimateSource = EstimateSource.DEFAULT
     """Source of the estimate."""
     stage: Stage = Stage.DELIVERED
     started_s: float | None = None

@@ -22,7 +22,7 @@ from rm_proxy.attempt.asks.ask_rows import ANY, Key, row_of
 from rm_proxy.attempt.held_containers import HeldContainer, Stage
 from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.domain import ids
-from rm_proxy.estimates.estimator import Source
+from rm_proxy.estimates.estimator import EstimateSource
 
 MAX_ENDED: Final = 20_000
 """Ends that are kept of an attempt (as many as it remembers)."""
@@ -53,7 +53,7 @@ def packed_container(live: HeldContainer) -> Note:
     }
     if live.spread_s:
         note |= {"spread_s": live.spread_s}
-    if live.source is not Source.DEFAULT:
+    if live.source is not EstimateSource.DEFAULT:
         note |= {"source": live.source.value}
     if live.stage is not Stage.DELIVERED:
         note |= {"stage": live.stage.value}
@@ -96,7 +96,7 @@ def unpacked_container(note: Mapping[str, Any]) -> HeldContainer:
         note["expected_s"],
         note["granted_s"],
         spread_s=note.get("spread_s", 0.0),
-        source=Source(note.get("source", Source.DEFAULT.value)),
+        source=EstimateSource(note.get("source", EstimateSource.DEFAULT.value)),
         stage=Stage(note.get("stage", Stage.DELIVERED.value)),
         **{name: note[name] for name in _WHERE_SET if name in note},
     )

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import click
 
-from quicksilver.common.command_line.groups import Command, Group
+from quicksilver.common.command_line.groups import Command, CommandGroup
 from quicksilver.common.messages import Draining
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.logs import LEVELS
 from quicksilver.common.settings.cli_security import rest_client
 from rm_proxy.cli import columns, tables
-from rm_proxy.cli.lists import Listing, listed
+from rm_proxy.cli.lists import ListCommand, listed
 from rm_proxy.cli.requests import REMEDY, get, pages, reading, show
 from rm_proxy.cli.times import since_option, times, times_of, within
 
@@ -27,7 +27,7 @@ _STORE_SORTS: Final = ("submitted", "finished", "elapsed", "id", "name", "user",
 """Orders that the proxy makes; other columns are sorted here, of all applications."""
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def proxy() -> None:
     """The proxy in front of the ResourceManager's scheduler."""
 
@@ -69,7 +69,7 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
         tracer().close()
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def node() -> None:
     """Nodes and their containers; drain a node."""
 
@@ -82,7 +82,7 @@ def node() -> None:
 @click.option("--label", help="Only nodes with this label; '': without one.")
 @listed(columns.NODES, "no nodes")
 def list_nodes(
-    listing: Listing,
+    listing: ListCommand,
     url: str,
     name: str | None,
     state: str | None,
@@ -148,7 +148,7 @@ def _drain(url: str, node_id: str, order: Draining, as_json: bool) -> None:
     show({"node": node_id, "draining": order.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def queue() -> None:
     """YARN's queues: use, and what is left for queueable containers."""
 
@@ -157,7 +157,7 @@ def queue() -> None:
 @click.option("--name", metavar="GLOB", help="Only queues whose full path matches, e.g. 'root.prod*'.")
 @click.option("--queueable/--not-queueable", default=None, help="Only queues that may, or may not, have Qs.")
 @listed(columns.QUEUES, "no queues")
-def list_queues(listing: Listing, url: str, name: str | None, queueable: bool | None) -> None:
+def list_queues(listing: ListCommand, url: str, name: str | None, queueable: bool | None) -> None:
     """List the leaf queues: what the ResourceManager gives them, and the queueable containers (Q) beside it."""
 
     def fetch() -> list[Any]:
@@ -178,7 +178,7 @@ def show_queue(name: str, url: str, as_json: bool) -> None:
     show(get(url, f"/v1/queues/{name}"), as_json, tables.queue)
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def app() -> None:
     """Applications, running and finished."""
 
@@ -197,7 +197,7 @@ def app() -> None:
 @click.option("--name", "text", metavar="TEXT", help="Only those with this in their name or id.")
 @since_option
 @listed(columns.APPLICATIONS, "no applications")
-def list_apps(listing: Listing, url: str, state: str, type_: str | None, **options: Any) -> None:
+def list_apps(listing: ListCommand, url: str, state: str, type_: str | None, **options: Any) -> None:
     """List applications: their mode, their guaranteed (G) and queueable (Q) containers, allocated and pending.
 
     Finished ones come from the store, the newest first, 100 of them without --limit.
@@ -228,12 +228,12 @@ def show_app(app_id: str, url: str, as_json: bool) -> None:
 @app.command("admission")
 @click.option("--state", type=click.Choice(("waiting", "in service")), help="Only those that wait, or are in service.")
 @listed(columns.ADMISSION, "no applications are admitted as a whole (policies.admit)")
-def list_admission(listing: Listing, url: str, state: str | None) -> None:
+def list_admission(listing: ListCommand, url: str, state: str | None) -> None:
     """List the applications that are admitted as a whole: in service or waiting, core and elastic containers, why."""
     listing.show(lambda: [item for item in get(url, "/v1/admission")["applications"] if state in (None, item["state"])])
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def decision() -> None:
     """Allocated containers: guaranteed (G) or queueable (Q), on which node, and why."""
 
@@ -246,7 +246,7 @@ def decision() -> None:
 @within
 @listed(columns.DECISIONS, "no decisions", limit=100)
 def list_decisions(
-    listing: Listing, url: str, since: str | None, until: str | None, zone: str, **filters: str | None
+    listing: ListCommand, url: str, since: str | None, until: str | None, zone: str, **filters: str | None
 ) -> None:
     """List allocated containers, the newest first: guaranteed (G) or queueable (Q), on which node, and why.
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from rm_proxy.cli import tables
 from rm_proxy.cli.requests import get, reading, show
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def estimate() -> None:
     """Expected durations of tasks."""
 

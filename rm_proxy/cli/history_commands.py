@@ -10,16 +10,16 @@ from typing import Any
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.cli_security import rest_client
 from rm_proxy.cli import columns, tables
-from rm_proxy.cli.lists import Listing, listed
+from rm_proxy.cli.lists import ListCommand, listed
 from rm_proxy.cli.requests import REMEDY, limited, pages, reading, show
 from rm_proxy.cli.times import times, within, zone_min
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def choice() -> None:
     """What policies refused, steered, shed, moved or promoted; and why."""
 
@@ -34,7 +34,7 @@ def choice() -> None:
 @within
 @listed(columns.CHOICES, "no decisions", limit=100)
 def list_choices(
-    listing: Listing, url: str, since: str | None, until: str | None, zone: str, recent: bool, **filters: str | None
+    listing: ListCommand, url: str, since: str | None, until: str | None, zone: str, recent: bool, **filters: str | None
 ) -> None:
     """List refusals, steers, sheds, moves, promotions and others, the newest first, with their reasons.
 
@@ -47,7 +47,7 @@ def list_choices(
     listing.show(lambda: pages(url, "/v1/choices", params, listing.limit))
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def ledger() -> None:
     """What kills lost, what shrinking saved, how long containers queued."""
 

@@ -55,7 +55,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ListCommand:
     """How one list is printed."""
 
     columns: Sequence[Column]
@@ -148,7 +148,7 @@ def in_order(items: Sequence[Item], column: Column, descending: bool) -> list[It
 def print_items(columns: Sequence[Column], items: Sequence[Item]) -> None:
     """Print items as a table, with the columns that are shown when nobody names any."""
     shown = _columns(columns, None)
-    Listing(shown, False, None, False, None, "table", True, None, "nothing").show(lambda: items)
+    ListCommand(shown, False, None, False, None, "table", True, None, "nothing").show(lambda: items)
 
 
 def rich_table(columns: Sequence[Column], items: Sequence[Item], header: bool = True) -> RenderableType:
@@ -237,7 +237,7 @@ def listed(columns: Sequence[Column], nothing: str, *, limit: int | None = None)
             column, descending = _sort(columns, sort_text)
             whole = as_json and columns_text is None
             form = "json" if as_json else form
-            listing = Listing(shown, whole, column, descending, limit_rows, form, not no_header, watch_s, nothing)
+            listing = ListCommand(shown, whole, column, descending, limit_rows, form, not no_header, watch_s, nothing)
             command(listing=listing, **options)
 
         return _options(columns, limit)(connected(run))

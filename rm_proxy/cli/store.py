@@ -11,7 +11,7 @@ import click
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.common.store.versions import NewerTablesError, NoSuchVersionError
@@ -24,7 +24,7 @@ from rm_proxy.store.writer import StoreUnavailableError
 Command = Callable[..., None]
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def store() -> None:
     """The proxy's store of decisions."""
 

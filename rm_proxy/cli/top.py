@@ -20,7 +20,7 @@ import click
 from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 from rm_proxy.cli.requests import get, pages, reading
-from rm_proxy.cli.top_view import TABLES, State, frame, pressed
+from rm_proxy.cli.top_view import TABLES, TopState, frame, pressed
 
 _LAST_S: Final = 300.0
 """The delays in the head are of this time."""
@@ -79,9 +79,9 @@ def _total(parts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     return {"memory_mb": memory_mb, "vcores": vcores}
 
 
-def _state(view: str, sort_text: str | None, every_s: float) -> State:
+def _state(view: str, sort_text: str | None, every_s: float) -> TopState:
     """Return the state to begin with. Raises BadParameter for an order that the table does not have."""
-    state = State(every_s=every_s)
+    state = TopState(every_s=every_s)
     if view != "overview":
         state = replace(state, focus=_VIEWS.index(view) - 1, alone=True)
     if sort_text is None:
@@ -98,7 +98,7 @@ def _state(view: str, sort_text: str | None, every_s: float) -> State:
     return replace(state, sorts={table.items: number}, reversed=frozenset(turned))
 
 
-def _print_once(picture: Mapping[str, Any], state: State) -> None:
+def _print_once(picture: Mapping[str, Any], state: TopState) -> None:
     """Print the whole picture: rows are neither left out nor wrapped."""
     from rich.console import Console
 
@@ -107,7 +107,7 @@ def _print_once(picture: Mapping[str, Any], state: State) -> None:
     Console(highlight=False, markup=False, width=width).print(frame(picture, state, rows))
 
 
-def _live(url: str, state: State) -> None:
+def _live(url: str, state: TopState) -> None:
     from rich.console import Console
     from rich.live import Live
 

@@ -79,7 +79,7 @@ _INTERVALS_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TopState:
     """What the viewer chose."""
 
     focus: int = 0
@@ -96,7 +96,7 @@ class State:
     over: bool = False
 
 
-def pressed(state: State, key: str) -> State:
+def pressed(state: TopState, key: str) -> TopState:
     """Return the state after a key: a character, or `up`, `down`, `tab`. An unknown one changes nothing."""
     table = TABLES[state.focus]
     steps = {"s": 1, "S": -1}
@@ -130,7 +130,7 @@ def _interval(now_s: float, *, faster: bool) -> float:
     return (candidates[-1] if faster else candidates[0]) if candidates else now_s
 
 
-def sorted_by(state: State, table: Table) -> str:
+def sorted_by(state: TopState, table: Table) -> str:
     """Return the column of a table's order, with `-` for the highest first."""
     text = table.sorts[state.sorts.get(table.items, 0)]
     if table.items in state.reversed:
@@ -138,14 +138,14 @@ def sorted_by(state: State, table: Table) -> str:
     return text
 
 
-def rows(picture: Mapping[str, Any], state: State, table: Table) -> Sequence[Item]:
+def rows(picture: Mapping[str, Any], state: TopState, table: Table) -> Sequence[Item]:
     """Return a table's items in its order."""
     text = sorted_by(state, table)
     column = next(column for column in table.columns if column.name == text.removeprefix("-"))
     return in_order(picture[table.items], column, text.startswith("-"))
 
 
-def frame(picture: Mapping[str, Any], state: State, height: int, note: str = "") -> RenderableType:
+def frame(picture: Mapping[str, Any], state: TopState, height: int, note: str = "") -> RenderableType:
     """Return the screen of `height` rows; `note` is an error of the last look, "" for none."""
     from rich.console import Group
     from rich.text import Text
@@ -171,7 +171,7 @@ def _shares(picture: Mapping[str, Any], height: int) -> list[int]:
     return [max(1, applications), max(1, rest - max(1, applications)), max(1, queues)]
 
 
-def _shown(picture: Mapping[str, Any], state: State, table: Table, most: int) -> list[RenderableType]:
+def _shown(picture: Mapping[str, Any], state: TopState, table: Table, most: int) -> list[RenderableType]:
     """Return a table's title and its rows, `most` of them."""
     from rich.text import Text
 
@@ -185,7 +185,7 @@ def _shown(picture: Mapping[str, Any], state: State, table: Table, most: int) ->
     return [*shown, OneLineTable(table.columns, part, table.left_out, table.cut)] if part else shown
 
 
-def _head(picture: Mapping[str, Any], state: State) -> list[Text]:
+def _head(picture: Mapping[str, Any], state: TopState) -> list[Text]:
     from rich.text import Text
 
     health, totals = picture["health"], picture["totals"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from policies.config.schema import Mode
 from policies.model import AppView
-from rm_proxy.attempt.effects import BudgetTurned, Phase, Turned
+from rm_proxy.attempt.effects import BudgetTurned, BypassPhase, Turned
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.error_budget import ErrorBudget, Order
@@ -22,7 +22,7 @@ class AppModes:
     def mode(self, app: AppView) -> Mode:
         """Return how an application is treated now: by its settings, or bypass by the error budget."""
         budget = self.budget
-        if (budget.faulty or budget.phase is not Phase.ACTIVE) and budget.reason(app.id):
+        if (budget.faulty or budget.phase is not BypassPhase.ACTIVE) and budget.reason(app.id):
             return "bypass"
         return self._state.policies.mode(app)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from policies.config.policy_set import Policies
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import Apps, Line
+from rm_proxy.attempt.cluster_view import Apps, WaitingLine
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
@@ -78,7 +78,7 @@ class Coordinator:
         self.apps: Apps = self.inventory
         self.mover = Mover(self, self.compare)
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
-        self.line: Line = self.central
+        self.line: WaitingLine = self.central
         self.placer = placer(state, self.mover)
         self.placer.compare = self.compare
         parts = self.inventory, self.attempts, self.modes, self.durations

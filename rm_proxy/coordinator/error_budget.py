@@ -16,7 +16,7 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, Literal
 
-from rm_proxy.attempt.effects import Phase, Turned
+from rm_proxy.attempt.effects import BypassPhase, Turned
 
 SLICES: Final = 12
 """Parts of a window; counts older than a window are forgotten part by part."""
@@ -88,7 +88,7 @@ class _App:
     """Those that may be the proxy's own, and so count for the cluster: all but malformed bytes."""
     last_s: float
     kinds: dict[FaultKind, int] = field(default_factory=dict)
-    phase: Phase = Phase.ACTIVE
+    phase: BypassPhase = BypassPhase.ACTIVE
     since_s: float = 0.0
     doubled: int = 0
     why: str = ""
@@ -100,7 +100,7 @@ class ErrorBudget:
     def __init__(self, limits: BudgetLimits | None = None) -> None:
         self.limits = limits or BudgetLimits()
         self.order: Order = "auto"
-        self.phase = Phase.ACTIVE
+        self.phase = BypassPhase.ACTIVE
         self.why = ""
         """Why the cluster is in bypass, or on trial."""
         self.faulty: OrderedDict[str, _App] = OrderedDict()
@@ -145,11 +145,11 @@ class ErrorBudget:
         """Handle an admin's order: bypass on, off, or as the budget decides."""
         self.order = order
         if order == "on":
-            return self._turn(Phase.BYPASS, "ordered", now_s)
-        for app_id in [app_id for app_id, app in self.faulty.items() if app.phase is not Phase.ACTIVE]:
+            return self._turn(BypassPhase.BYPASS, "ordered", now_s)
+        for app_id in [app_id for app_id, app in self.faulty.items() if app.phase is not BypassPhase.ACTIVE]:
             del self.faulty[app_id]
         self._doubled = 0
-        return self._turn(Phase.ACTIVE, "ordered" if order == "off" else "ordered: by the budget", now_s)
+        return self._turn(BypassPhase.ACTIVE, "ordered" if order == "off" else "ordered: by the budget", now_s)
 
     # Applications in bypass
 
@@ -157,15 +157,15 @@ class ErrorBudget:
         """Return why an application is in bypass; "" when it is not."""
         if self.order == "off":
             return ""
-        if self.phase is Phase.BYPASS or (self.phase is Phase.TRIAL and not self._on_trial(app_id)):
+        if self.phase is BypassPhase.BYPASS or (self.phase is BypassPhase.TRIAL and not self._on_trial(app_id)):
             return self.why
         app = self.faulty.get(app_id)
-        return app.why if app is not None and app.phase is Phase.BYPASS else ""
+        return app.why if app is not None and app.phase is BypassPhase.BYPASS else ""
 
     @property
     def apps(self) -> dict[str, str]:
         """Applications in bypass because of their own budgets, with the reasons."""
-        return {app_id: app.why for app_id, app in self.faulty.items() if app.phase is Phase.BYPASS}
+        return {app_id: app.why for app_id, app in self.faulty.items() if app.phase is BypassPhase.BYPASS}
 
     def _on_trial(self, app_id: str) -> bool:
         drawn = int.from_bytes(blake2b(f"trial {app_id}".encode(), digest_size=8).digest()) / 2**64
@@ -188,22 +188,22 @@ class ErrorBudget:
 
     def _of_app(self, app_id: str, app: _App, now_s: float) -> Turned | None:
         count = app.faults.total(now_s)
-        if app.phase is Phase.BYPASS:
+        if app.phase is BypassPhase.BYPASS:
             if now_s - max(app.last_s, app.since_s) < self.limits.quiet_s * 2**app.doubled:
                 return None
-            app.phase, app.since_s = Phase.TRIAL, now_s
-            return Turned(app_id, Phase.TRIAL, f"no fault for {self.limits.quiet_s * 2**app.doubled:.0f} s")
-        failed_trial = app.phase is Phase.TRIAL and app.last_s >= app.since_s
+            app.phase, app.since_s = BypassPhase.TRIAL, now_s
+            return Turned(app_id, BypassPhase.TRIAL, f"no fault for {self.limits.quiet_s * 2**app.doubled:.0f} s")
+        failed_trial = app.phase is BypassPhase.TRIAL and app.last_s >= app.since_s
         if count >= self.limits.app_faults or failed_trial:
             app.doubled = min(MAX_DOUBLED, app.doubled + 1) if failed_trial else app.doubled
-            app.phase, app.since_s = Phase.BYPASS, now_s
+            app.phase, app.since_s = BypassPhase.BYPASS, now_s
             kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(app.kinds.items()))
             app.why = f"its own error budget is spent ({kinds})"
-            return Turned(app_id, Phase.BYPASS, app.why)
-        if app.phase is Phase.TRIAL and now_s - app.since_s >= self.limits.trial_s:
+            return Turned(app_id, BypassPhase.BYPASS, app.why)
+        if app.phase is BypassPhase.TRIAL and now_s - app.since_s >= self.limits.trial_s:
             del self.faulty[app_id]
-            return Turned(app_id, Phase.ACTIVE, "its trial went well")
-        if not count and app.phase is Phase.ACTIVE:
+            return Turned(app_id, BypassPhase.ACTIVE, "its trial went well")
+        if not count and app.phase is BypassPhase.ACTIVE:
             del self.faulty[app_id]
         return None
 
@@ -211,25 +211,25 @@ class ErrorBudget:
         bad = self._spent(alive, now_s)
         if bad:
             self._bad_s = now_s
-        if self.phase is Phase.BYPASS:
+        if self.phase is BypassPhase.BYPASS:
             quiet_s = self.limits.quiet_s * 2**self._doubled
             if bad or now_s - max(self._bad_s, self._since_s) < quiet_s:
                 return []
             self._tried_before = frozenset(self.faulty)
             part = f"{self.limits.trial_ratio:.0%} of the applications are tried"
-            return self._turn(Phase.TRIAL, f"{part}; before: {self.why}", now_s)
+            return self._turn(BypassPhase.TRIAL, f"{part}; before: {self.why}", now_s)
         if bad:
-            self._doubled = min(MAX_DOUBLED, self._doubled + 1) if self.phase is Phase.TRIAL else self._doubled
-            return self._turn(Phase.BYPASS, bad, now_s)
-        if self.phase is Phase.TRIAL and now_s - self._since_s >= self.limits.trial_s:
+            self._doubled = min(MAX_DOUBLED, self._doubled + 1) if self.phase is BypassPhase.TRIAL else self._doubled
+            return self._turn(BypassPhase.BYPASS, bad, now_s)
+        if self.phase is BypassPhase.TRIAL and now_s - self._since_s >= self.limits.trial_s:
             self._since_s = now_s
-            return self._turn(Phase.ACTIVE, "the trial went well", now_s)
+            return self._turn(BypassPhase.ACTIVE, "the trial went well", now_s)
         if self._doubled and now_s - self._since_s >= self.limits.quiet_s * 2**MAX_DOUBLED:
             self._doubled = 0
         return []
 
-    def _turn(self, phase: Phase, why: str, now_s: float) -> list[Turned]:
-        self.phase, self.why, self._since_s = phase, why if phase is not Phase.ACTIVE else "", now_s
+    def _turn(self, phase: BypassPhase, why: str, now_s: float) -> list[Turned]:
+        self.phase, self.why, self._since_s = phase, why if phase is not BypassPhase.ACTIVE else "", now_s
         return [Turned("", phase, why)]
 
     def _spent(self, alive: Mapping[str, str], now_s: float) -> str:
@@ -253,7 +253,7 @@ class ErrorBudget:
 
         Those of one user are not enough, unless all are his: his programs may be what is broken.
         """
-        limits, tried = self.limits, self.phase is Phase.TRIAL
+        limits, tried = self.limits, self.phase is BypassPhase.TRIAL
         among = [a for a in alive if self._on_trial(a)] if tried else list(alive)
         over = [a for a in among if (app := self.faulty.get(a)) and app.shared.total(now_s) >= limits.app_faults]
         if tried:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from policies.config.policy_set import Policies
 from policies.model import AppView
-from rm_proxy.admission.admissions import Admissions, World
+from rm_proxy.admission.admissions import Admissions, AdmissionWorld
 from rm_proxy.admission.idle_containers import IdleContainers
 from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.effects import Effect, Faulted
@@ -82,7 +82,7 @@ class Features:
     def _admissions(self) -> Admissions:
         inventory = self._inventory
         return Admissions(
-            World(
+            AdmissionWorld(
                 policies=lambda: self._state.policies,
                 living=self._attempts.living,
                 app=inventory.app,

@@ -56,7 +56,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MoveTurn:
     """One round of one policy."""
 
     slot: str
@@ -174,7 +174,7 @@ class Mover:
         )
         for slot in slots:
             chance = rng if slot in in_force else self._shadow_rng
-            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, chance, now_s, slot in in_force)
+            turn = MoveTurn(slot, policies, policies.cluster.moving(slot), queues, chance, now_s, slot in in_force)
             try:
                 self._steal(turn) if slot == "steal" else self._correct(turn)
             except PolicyFaultError as error:
@@ -185,7 +185,7 @@ class Mover:
 
     # Stealing
 
-    def _steal(self, turn: Turn) -> None:
+    def _steal(self, turn: MoveTurn) -> None:
         thieves = self._idle(turn.now_s)
         turn.rng.shuffle(thieves)
         remainder = turn.bounds.max_per_round
@@ -221,7 +221,7 @@ class Mover:
 
     # Correction
 
-    def _correct(self, turn: Turn) -> None:
+    def _correct(self, turn: MoveTurn) -> None:
         ranked = sorted(
             (node.view.wait_s + turn.rng.uniform(0, max(ROUND_S, turn.now_s - node.reported_s)), node.id)
             for node in self._cluster.nodes.values()
@@ -252,7 +252,7 @@ class Mover:
                     if not self._full(turn, best.id):
                         insort(ranked, (self._cluster.nodes[best.id].view.wait_s + noise_s, best.id))
 
-    def _shuffled(self, turn: Turn) -> Iterator[NodeQueue]:
+    def _shuffled(self, turn: MoveTurn) -> Iterator[NodeQueue]:
         ids = list(turn.queues.ids)
         turn.rng.shuffle(ids)
         return (turn.queues.of(node_id) for node_id in ids)
@@ -271,12 +271,12 @@ class Mover:
 
     # Both
 
-    def _full(self, turn: Turn, node_id: str) -> bool:
+    def _full(self, turn: MoveTurn, node_id: str) -> bool:
         return self._ways[node_id] >= turn.bounds.max_per_node
 
     def _move(
         self,
-        turn: Turn,
+        turn: MoveTurn,
         view: ContainerView,
         source: NodeView,
         target: NodeView,
@@ -310,7 +310,7 @@ class Mover:
         return True
 
 
-def _steals(thief: NodeView, offers: Sequence[NodeQueue], turn: Turn, rival: Policies) -> list[str]:
+def _steals(thief: NodeView, offers: Sequence[NodeQueue], turn: MoveTurn, rival: Policies) -> list[str]:
     return sorted(rival.cluster.steal(thief, offers, Random(0), turn.now_s))
 
 
@@ -318,7 +318,7 @@ def _taken(ids: Sequence[str]) -> str:
     return f"takes {', '.join(ids) or 'none'}"
 
 
-def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, turn: Turn, rival: Policies) -> str | None:
+def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, turn: MoveTurn, rival: Policies) -> str | None:
     return rival.cluster.correct(view, here, best, turn.now_s)
 
 

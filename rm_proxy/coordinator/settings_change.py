@@ -30,7 +30,7 @@ MAX_SHED: Final = 1_000
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldInQueue:
     """Containers held in a YARN queue: the queue's view, its applications by id, and the waiting containers of each."""
 
     queue: QueueView
@@ -103,9 +103,9 @@ class SettingsChange:
                 self._shed(live.node_id, Shed(container_id=live.id, cause="quota", reason=over))
         return failed
 
-    def _occupancy(self, queue: QueueView, attempts: Iterable[Attempt]) -> _Held:
+    def _occupancy(self, queue: QueueView, attempts: Iterable[Attempt]) -> _HeldInQueue:
         """Return the containers that applications hold in a queue, without asks: these are decided on afterwards."""
-        occupancy = _Held(queue)
+        occupancy = _HeldInQueue(queue)
         for attempt in attempts:
             known = self._world.apps.app(attempt.app_id)
             assert known is not None

@@ -45,7 +45,7 @@ class Example:
 
 
 @dataclass(slots=True)
-class Tally:
+class ShadowTally:
     """How an alternative compares in one slot, since `since_s` (Unix seconds)."""
 
     alternative: str
@@ -69,7 +69,7 @@ class Shadow:
 
     def __init__(self, rng: Random | None = None) -> None:
         self._rng = rng or Random(0)
-        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.tallies: dict[tuple[str, str], ShadowTally] = {}
         self.left_out: dict[str, int] = {}
         """Questions that were not asked because there were many, by slot."""
         self._digest = ""
@@ -143,7 +143,7 @@ class Shadow:
                 effects += self._counted(tally, counts, now_s)
         return effects
 
-    def _counted(self, tally: Tally, counts: NodeCounts, now_s: float) -> list[Effect]:
+    def _counted(self, tally: ShadowTally, counts: NodeCounts, now_s: float) -> list[Effect]:
         """Add counts to a tally; returns records that stand for all of the decisions."""
         effects: list[Effect] = []
         tally.faults += counts.faults
@@ -159,7 +159,7 @@ class Shadow:
 
     def _targets(
         self,
-        tally: Tally,
+        tally: ShadowTally,
         nodes: Sequence[NodeView],
         in_force: Mapping[str, ShedTarget],
         answer: Mapping[str, ShedTarget],
@@ -194,7 +194,7 @@ class Shadow:
         self.left_out[slots[0]] = self.left_out.get(slots[0], 0) + 1
         return []
 
-    def _tally(self, policies: Policies, own: Policies, rival: Policies, slot: str, now_s: float) -> Tally:
+    def _tally(self, policies: Policies, own: Policies, rival: Policies, slot: str, now_s: float) -> ShadowTally:
         """Return the tally of an alternative; other settings begin new ones."""
         if policies.digest != self._digest:
             self._digest = policies.digest
@@ -203,10 +203,10 @@ class Shadow:
         tally = self.tallies.get((rival.name, slot))
         if tally is None:
             named = rival.policy_name(slot), own.policy_name(slot)
-            tally = self.tallies[rival.name, slot] = Tally(rival.name, slot, *named, since_s=now_s)
+            tally = self.tallies[rival.name, slot] = ShadowTally(rival.name, slot, *named, since_s=now_s)
         return tally
 
-    def _answer(self, tally: Tally, decide: Callable[[], T], effects: list[Effect]) -> T | None:
+    def _answer(self, tally: ShadowTally, decide: Callable[[], T], effects: list[Effect]) -> T | None:
         try:
             return decide()
         except PolicyFaultError as error:
@@ -216,7 +216,7 @@ class Shadow:
 
     def _note(
         self,
-        tally: Tally,
+        tally: ShadowTally,
         app_id: str,
         decision: str,
         shadow_decision: str,

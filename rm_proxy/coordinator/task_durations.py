@@ -11,7 +11,7 @@ from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.job_outlook import JobOutlook
-from rm_proxy.estimates.estimator import MIN_S, Estimator, Expectation, Source, worked_s
+from rm_proxy.estimates.estimator import MIN_S, EstimateSource, Estimator, Expectation, worked_s
 from rm_proxy.estimates.node_speeds import Speeds
 
 
@@ -60,7 +60,7 @@ class TaskDurations:
             policies = self._state.policies
             self._state.effects.append(Estimated(live.source, live.expected_s, took_s))
             known, limit = self.expected(app, live.priority), policies.for_nodes.section.estimate.node_tasks
-            if known.source is not Source.DEFAULT and limit:
+            if known.source is not EstimateSource.DEFAULT and limit:
                 self.speeds.observe(node_id, max(MIN_S, took_s), known.mean_s, limit, now_s)
             for step in self._state.hooks.worked:
                 step(app.id, took_s / slow_ratio)

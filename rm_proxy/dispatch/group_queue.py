@@ -36,7 +36,7 @@ class Demand:
 
 
 @dataclass(slots=True)
-class Wanted:
+class WantedPlaces:
     """Containers of one label and size that several applications wait for.
 
     Those of applications that left places free at their last heartbeat are counted apart: they claim only new places.
@@ -72,7 +72,7 @@ class Wanted:
         return bool(self.count or self.seen)
 
 
-Sizes = dict[LabelledSize, Wanted]
+Sizes = dict[LabelledSize, WantedPlaces]
 
 
 @dataclass(slots=True, eq=False)
@@ -156,7 +156,7 @@ class GroupQueue:
             insort(self._sorted, grade)
         for sizes in (self._all, self._grades[grade]):
             for key, count in entry.demand.sizes.items():
-                sizes.setdefault(key, Wanted()).add(count, entry.surplus.get(key))
+                sizes.setdefault(key, WantedPlaces()).add(count, entry.surplus.get(key))
 
     def drop_claims(self, entry: Waiting) -> None:
         """Count what an application claims no longer: it is silent, or gone."""

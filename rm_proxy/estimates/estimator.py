@@ -46,7 +46,7 @@ _DATED = re.compile(r"\d{4}([-_./])\d{1,2}\1\d{1,2}|\d{6,}")
 _RUNNING: Final = (ContainerState.RUNNING, ContainerState.SHRUNK)
 
 
-class Source(StrEnum):
+class EstimateSource(StrEnum):
     """Source of an estimate: the level with the most weight."""
 
     TASK = "task"
@@ -68,7 +68,7 @@ class Expectation:
     mean_s: float
     spread_s: float = 0.0
     """Standard deviation; 0 when not known."""
-    source: Source = Source.DEFAULT
+    source: EstimateSource = EstimateSource.DEFAULT
     count: int = 0
     """Completed tasks that it rests on, at its level."""
     due_s: float = field(default=math.inf, compare=False)
@@ -79,7 +79,7 @@ class Expectation:
     @property
     def known(self) -> bool:
         """Whether it is learnt or given; else it is the default, which says nothing of this task."""
-        return self.source is not Source.DEFAULT
+        return self.source is not EstimateSource.DEFAULT
 
     def at(self, slow_ratio: float) -> Expectation:
         """Return the same for a node where tasks take `slow_ratio` times as long as elsewhere."""
@@ -128,7 +128,7 @@ class Durations:
 
 
 @dataclass(slots=True)
-class Stage:
+class TaskStage:
     """Statistics of the tasks of one application and request priority."""
 
     earlier: Durations
@@ -163,7 +163,7 @@ def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> floa
 class _Known:
     """Estimate of a stage without its running tasks, and its weight in tasks."""
 
-    stage: Stage | None
+    stage: TaskStage | None
     """None before it began."""
     expects: Expectation
     weight: float
@@ -173,14 +173,14 @@ class Estimator:
     """A machine: ends, kills and ages of containers in, expectations out; its memory is bounded."""
 
     def __init__(self) -> None:
-        self._stages: OrderedDict[tuple[str, int], Stage] = OrderedDict()
+        self._stages: OrderedDict[tuple[str, int], TaskStage] = OrderedDict()
         self._names: OrderedDict[Name, Durations] = OrderedDict()
         self._named: OrderedDict[tuple[str, int], float] = OrderedDict()
         """By stage: durations that requests of it named, in seconds."""
         self._lost: OrderedDict[str, float] = OrderedDict()
         """By lost container: how long its task ran at most before, in seconds; only where it ran."""
         self._changed: dict[Name, None] = {}
-        self._running: dict[str, tuple[Sequence[Stage], Sequence[tuple[Stage, int]]]] = {}
+        self._running: dict[str, tuple[Sequence[TaskStage], Sequence[tuple[TaskStage, int]]]] = {}
         """By node: stages of running containers that are young, and of those that outlived it with ages (ms)."""
         self.honesty = UserHonesty()
         self._known: dict[tuple[str, int], _Known] = {}
@@ -237,8 +237,8 @@ class Estimator:
         """
         outlived: list[float] = []
         self.forget_node(node_id)
-        young: list[Stage] = []
-        over: list[tuple[Stage, int]] = []
+        young: list[TaskStage] = []
+        over: list[tuple[TaskStage, int]] = []
         for c in containers:
             if c.state not in _RUNNING or c.am or (app := apps.get(c.app_id)) is None:
                 continue
@@ -247,7 +247,7 @@ class Estimator:
             if stage is None:
                 stage = self._stage(app, c.priority)
             age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk) if c.times_shrunk else c.since_s
-            if age_s > known.expects.mean_s and known.expects.source is not Source.DEFAULT:
+            if age_s > known.expects.mean_s and known.expects.source is not EstimateSource.DEFAULT:
                 outlived.append(age_s / known.expects.mean_s)
             age_s /= slow_ratio
             if age_s > known.expects.mean_s:
@@ -288,7 +288,9 @@ class Estimator:
         ran_s = self._lost.get(follows)
         if ran_s is None:
             return expects
-        return replace(expects, mean_s=ran_s + left_s(expects.mean_s, expects.spread_s, ran_s), source=Source.TASK)
+        return replace(
+            expects, mean_s=ran_s + left_s(expects.mean_s, expects.spread_s, ran_s), source=EstimateSource.TASK
+        )
 
     def _weighed(self, app: AppView, priority: int, policies: Policies) -> _Known:
         """Return the estimate of a stage without its running tasks."""
@@ -307,10 +309,10 @@ class Estimator:
         estimate = policies.estimate(app)
         prior, weight = self._guess(app, priority, policies, estimate)
         if earlier is not None and earlier.count:
-            prior, weight = _blend(earlier, prior, weight, Source.NAME)
+            prior, weight = _blend(earlier, prior, weight, EstimateSource.NAME)
             weight = min(weight, estimate.prior_weight)
         if stage is not None and stage.done.count:
-            prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
+            prior, weight = _blend(stage.done, prior, weight, EstimateSource.STAGE)
         usual_s = prior.mean_s if prior.known else math.inf
         return _Known(stage, replace(prior, due_s=_due_s(prior), usual_s=usual_s), weight)
 
@@ -319,11 +321,11 @@ class Estimator:
         named_s = self._tagged_s(app, priority, estimate)
         if named_s is not None:
             doubt = self.honesty.of(app.user) if estimate.doubt_tags else Doubt()
-            source = Source.TAG if doubt.times == 1.0 else Source.DOUBTED_TAG
+            source = EstimateSource.TAG if doubt.times == 1.0 else EstimateSource.DOUBTED_TAG
             return Expectation(named_s * doubt.times, source=source), estimate.prior_weight * doubt.trust_ratio
         ruled_s = policies.ruled_s(app, priority)
         if ruled_s is not None:
-            return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
+            return Expectation(ruled_s, source=EstimateSource.RULE), estimate.prior_weight
         return Expectation(estimate.default_s), 0.0
 
     def _tagged_s(self, app: AppView, priority: int, estimate: Estimate) -> float | None:
@@ -361,7 +363,7 @@ class Estimator:
                 self._names[name] = durations
                 self._names.move_to_end(name, last=False)
 
-    def _stage(self, app: AppView, priority: int) -> Stage:
+    def _stage(self, app: AppView, priority: int) -> TaskStage:
         key = app.id, priority
         known = self._stages.get(key)
         if known is not None:
@@ -370,10 +372,10 @@ class Estimator:
         name = self._names.get(_name(app, priority))
         earlier = replace(name) if name is not None else Durations()
         self._known.pop(key, None)
-        return _entry(self._stages, key, Stage(earlier))
+        return _entry(self._stages, key, TaskStage(earlier))
 
 
-def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:
+def _blend(known: Durations, prior: Expectation, weight: float, source: EstimateSource) -> tuple[Expectation, float]:
     """Blend the measured durations with the previous estimate; return the result and its weight in tasks."""
     total = known.count + weight
     mean_s = (known.count * known.mean_s + weight * prior.mean_s) / total
@@ -391,7 +393,7 @@ def _due_s(known: Expectation) -> float:
     return known.mean_s + max(OVERRUN_MIN_S, DUE_SPREADS * known.spread_s)
 
 
-def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
+def _outlived(stage: TaskStage, base: Expectation, weight: float) -> Expectation:
     """Return the estimate of a stage with its running tasks: as if those that outlived it ended now, or overdue ones
     after as long again.
     """
@@ -399,8 +401,8 @@ def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
     variance = stage.over_ms2 / 1e6 / stage.over - over.mean_s**2
     over.m2 = max(0.0, variance) * (stage.over - 1)
     return replace(
-        _blend(over, base, weight + stage.young, Source.STAGE)[0],
-        count=base.count if base.source is Source.STAGE else 0,
+        _blend(over, base, weight + stage.young, EstimateSource.STAGE)[0],
+        count=base.count if base.source is EstimateSource.STAGE else 0,
         due_s=base.due_s,
         usual_s=base.usual_s,
     )

@@ -23,7 +23,7 @@ from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.probes.place_move import may_go, move, tell
 from rm_proxy.probes.probe_queue import Probe
-from rm_proxy.probes.prober import Job, Prober
+from rm_proxy.probes.prober import Prober, ProbingJob
 
 MAX_LOOKED: Final = 500
 """Places that are looked at in one round, of nodes in random order."""
@@ -40,7 +40,7 @@ class _Place:
     """A place with when its turn is expected to come; seconds from now."""
 
     probe: Probe
-    job: Job
+    job: ProbingJob
     starts_in_s: float
 
 
@@ -188,7 +188,7 @@ class Corrector:
         insort(turn.ranked, (wait_s + noise_s, best.id))
 
 
-def _single(job: Job) -> bool:
+def _single(job: ProbingJob) -> bool:
     """Return whether each place of a job is for a task of its own."""
     return not job.sticky and job.count <= job.tasks
 

@@ -8,10 +8,10 @@ from policies.model import NodeView
 from rm_proxy.attempt.effects import Decided, Effect, Moved
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.probes.probe_queue import Probe
-from rm_proxy.probes.prober import Job, Prober
+from rm_proxy.probes.prober import Prober, ProbingJob
 
 
-def may_go(job: Job, node: NodeView) -> bool:
+def may_go(job: ProbingJob, node: NodeView) -> bool:
     """Return whether an application may use a node for all that it waits for."""
     sizes = all(label == node.label and size.fits(node.capacity) for label, size in job.sizes)
     return sizes and node.host not in job.app.kept_off

@@ -39,7 +39,7 @@ _SHADOW: Final = Random(0)
 
 
 @dataclass(slots=True, eq=False)
-class Job:
+class ProbingJob:
     """An application with tasks that wait, and its probes."""
 
     attempt_id: str
@@ -88,7 +88,7 @@ class Prober:
         self.cluster, self._central, self._free, self._rng = cluster, central, free, rng
         self._policies, self._left_s, self._failed = policies, left_s, failed
         self._compare = compare
-        self.jobs: dict[str, Job] = {}
+        self.jobs: dict[str, ProbingJob] = {}
         """By attempt; those that have probes."""
         self.queues: dict[str, ProbeQueue] = {}
         """By node; none is empty."""
@@ -121,7 +121,9 @@ class Prober:
             self.forget(attempt_id)
             more = self._unprobed.more(attempt_id, demand, now_s) if shadowed(self._policies(), "probe") else 0
             if more:  # for alternatives alone: the policy in force chooses no node
-                job = Job(attempt_id, app, Heartbeats(now_s), demand.waiting.expected_s, sizes=list(demand.sizes))
+                job = ProbingJob(
+                    attempt_id, app, Heartbeats(now_s), demand.waiting.expected_s, sizes=list(demand.sizes)
+                )
                 self._draw(job, more, policies, now_s)
         self._central.waits(attempt_id, demand, now_s, placed, full)
 
@@ -166,7 +168,7 @@ class Prober:
         if not job.tasks:
             self.forget(job.attempt_id)
 
-    def _job_of(self, ask: Ask) -> Job | None:
+    def _job_of(self, ask: Ask) -> ProbingJob | None:
         return self.jobs.get(self._by_app.get(ask.app.id, "")) if ask.anywhere else None
 
     # Probes
@@ -175,7 +177,7 @@ class Prober:
         waiting = demand.waiting
         job = self.jobs.get(attempt_id)
         if job is None:
-            job = Job(attempt_id, waiting.app, Heartbeats(now_s), waiting.expected_s)
+            job = ProbingJob(attempt_id, waiting.app, Heartbeats(now_s), waiting.expected_s)
         job.app, job.expected_s, job.sticky = waiting.app, waiting.expected_s, policies.cluster.sticky
         job.off_long = off_long(waiting.app, policies)
         job.beats.beat(now_s)
@@ -194,7 +196,7 @@ class Prober:
             job.sizes = ()
             self.forget(attempt_id)
 
-    def _pass_on(self, job: Job, now_s: float) -> None:
+    def _pass_on(self, job: ProbingJob, now_s: float) -> None:
         """Let others go before probes whose application had the turn with its last request, and has it still.
 
         One that is passed on again and again is dropped, and another node is probed in its place.
@@ -209,7 +211,7 @@ class Prober:
                         if probe.passes >= MAX_PASSES:
                             self.remove(job, probe)
 
-    def _draw(self, job: Job, tasks: int, policies: Policies, now_s: float) -> None:
+    def _draw(self, job: ProbingJob, tasks: int, policies: Policies, now_s: float) -> None:
         """Have nodes probed for further tasks of an application."""
         nodes = self._where(job, now_s)
         new = NewTasks(job.app, tasks, job.expected_s, more=bool(job.count))
@@ -224,7 +226,7 @@ class Prober:
         for node_id in node_ids[: MAX_PROBES - job.count]:
             self.add(job, node_id, now_s)
 
-    def _where(self, job: Job, now_s: float) -> list[ProbedNode]:
+    def _where(self, job: ProbingJob, now_s: float) -> list[ProbedNode]:
         """Return the nodes where all containers of an application may go that it waits for."""
         (label, size), *_ = job.sizes
         nodes = []
@@ -253,7 +255,7 @@ class Prober:
                 long_waits = long_waits or job.app.job_class is JobClass.LONG
         return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._partition, now_s)
 
-    def add(self, job: Job, node_id: str, now_s: float, moves: int = 0) -> None:
+    def add(self, job: ProbingJob, node_id: str, now_s: float, moves: int = 0) -> None:
         """Put a probe into a node's queue. moves: how often it moved."""
         self._number += 1
         probe = Probe(self._number, job.attempt_id, node_id, now_s, moves=moves)
@@ -264,7 +266,7 @@ class Prober:
             queue = self.queues[node_id] = ProbeQueue()
         queue.add(probe)
 
-    def remove(self, job: Job, probe: Probe) -> None:
+    def remove(self, job: ProbingJob, probe: Probe) -> None:
         """Take a probe out of its node's queue."""
         node_id = probe.node_id
         job.probes[node_id].remove(probe)
@@ -294,7 +296,7 @@ class Prober:
 
     # Turns
 
-    def _turns(self, job: Job, label: str, size: Resources) -> dict[str, int]:
+    def _turns(self, job: ProbingJob, label: str, size: Resources) -> dict[str, int]:
         """Return the nodes where it is the turn of an application, and how many containers it may place on each."""
         free, turns = self._free.by_node(label, size), {}
         both = job.probes if len(job.probes) <= len(free) else free
@@ -304,7 +306,7 @@ class Prober:
                 turns[node_id] = mine
         return turns
 
-    def served(self, node_id: str, free: int) -> Iterator[tuple[Job, int]]:
+    def served(self, node_id: str, free: int) -> Iterator[tuple[ProbingJob, int]]:
         """Yield the applications whose turn it is at a node with so many free places, and how many each gets."""
         for probe in self.in_order(node_id):
             job = self.jobs.get(probe.attempt_id)

@@ -14,14 +14,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.process.logs import get_logger
-from rm_proxy.attempt.effects import Phase, Turned
+from rm_proxy.attempt.effects import BypassPhase, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.rows import Row
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Change
+from rm_proxy.store.tables import ChangeRow
 from rm_proxy.store.writer import Writer
 from rm_proxy.views.service_models import BypassInfo
 
@@ -78,9 +78,9 @@ class BypassControl:
     def turned(self, turned: Turned) -> None:
         """Log and record that an application, or all of them, entered bypass or left it."""
         scope = {"application": turned.app_id} if turned.app_id else {"applications": "all"}
-        if turned.phase is Phase.BYPASS:
+        if turned.phase is BypassPhase.BYPASS:
             log.error("bypass: nothing new becomes queueable", why=turned.why, **scope)
-        elif turned.phase is Phase.TRIAL:
+        elif turned.phase is BypassPhase.TRIAL:
             log.warning("bypass is given up on trial", why=turned.why, **scope)
         else:
             log.info("bypass is over", why=turned.why, **scope)
@@ -91,8 +91,8 @@ class BypassControl:
         budget = self._coordinator.modes.budget
         state = {
             "order": budget.order == "on",
-            "budget": budget.order != "on" and budget.phase is Phase.BYPASS,
-            "trial": budget.phase is Phase.TRIAL,
+            "budget": budget.order != "on" and budget.phase is BypassPhase.BYPASS,
+            "trial": budget.phase is BypassPhase.TRIAL,
         }
         for reason, holds in state.items():
             self._metrics.bypass.labels(reason).set(holds)
@@ -104,7 +104,9 @@ class BypassControl:
         if budget.order == "on":
             return []
         remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
-        problems = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
+        problems = (
+            [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not BypassPhase.ACTIVE else []
+        )
         return problems + [f"{app_id} is in bypass: {why}; {remedy}" for app_id, why in list(budget.apps.items())[:10]]
 
     def ordered(self) -> str:
@@ -152,7 +154,7 @@ class BypassControl:
 
 def stored_order(store: Store) -> tuple[Order, ...]:
     """Return the last order, if there was one. Raises StoreUnavailableError."""
-    last = select(Change.after).where(Change.path == f"{PATH}.order").order_by(Change.at_s.desc()).limit(1)
+    last = select(ChangeRow.after).where(ChangeRow.path == f"{PATH}.order").order_by(ChangeRow.at_s.desc()).limit(1)
     try:
         with store.engine.connect() as connection:
             value = connection.execute(last).scalar()

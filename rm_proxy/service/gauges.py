@@ -6,7 +6,7 @@ from collections import Counter
 
 from policies.model import Kind
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.nodes.nodes import NodeUse
+from rm_proxy.coordinator.nodes.nodes import NodeReservation
 from rm_proxy.metrics import ProxyMetrics
 
 
@@ -14,7 +14,7 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float, re
     """Set the gauges of nodes, attempts and containers; report_fresh_s: age of a report that makes a node unusable."""
     nodes = coordinator.nodes.values()
     uses = Counter(node.use(now_s, report_fresh_s) for node in nodes)
-    for use in NodeUse:
+    for use in NodeReservation:
         metrics.nodes.labels(use.value).set(uses[use])
     running = [now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running]
     metrics.report_age_s.set(max(running, default=0.0))

@@ -22,7 +22,7 @@ from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
-from quicksilver.common.http.servlets.conf import Property, policy_rows, section_rows
+from quicksilver.common.http.servlets.conf import ShownProperty, policy_rows, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants
@@ -35,7 +35,7 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
-from rm_proxy.coordinator.nodes.nodes import Node, NodeUse
+from rm_proxy.coordinator.nodes.nodes import Node, NodeReservation
 from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.attempt_journal import AttemptJournal
@@ -266,7 +266,7 @@ class Proxy:
             not_ready=self.not_ready,
         )
 
-    def properties(self) -> list[Property]:
+    def properties(self) -> list[ShownProperty]:
         """Return the settings in force, for /conf."""
         file, policies, ends = str(self.reloader.source or ""), self.coordinator.policies, self.endpoints
         derived = {
@@ -292,7 +292,7 @@ class Proxy:
         """Return the answer of `/v1/health`."""
         coordinator, now_s = self.coordinator, time.time()
         nodes, fresh_s = coordinator.nodes.values(), self.settings.report_fresh_s
-        by_use: dict[NodeUse, list[Node]] = {use: [] for use in NodeUse}
+        by_use: dict[NodeReservation, list[Node]] = {use: [] for use in NodeReservation}
         for node in nodes:
             by_use[node.use(now_s, fresh_s)].append(node)
         return health(
@@ -303,10 +303,10 @@ class Proxy:
                 settings_version=coordinator.policies.version,
                 mode=coordinator.policies.section.mode,
                 nodes=len(nodes),
-                nodes_usable=len(by_use[NodeUse.USABLE]),
-                unusable=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeUse.UNUSABLE]],
-                drained=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeUse.DRAINED]],
-                no_sidecar=[node.id for node in by_use[NodeUse.NO_SIDECAR]],
+                nodes_usable=len(by_use[NodeReservation.USABLE]),
+                unusable=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeReservation.UNUSABLE]],
+                drained=[(node.id, node.why_not(now_s, fresh_s) or "") for node in by_use[NodeReservation.DRAINED]],
+                no_sidecar=[node.id for node in by_use[NodeReservation.NO_SIDECAR]],
                 connections=len(self.connections.open),
                 attempts=sum(1 for attempt in coordinator.attempts.values() if not attempt.finished),
                 restored=self.recovery.restored,

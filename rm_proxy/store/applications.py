@@ -14,7 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from rm_proxy.store.ledger import Ledger
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Application
+from rm_proxy.store.tables import AppRow
 from rm_proxy.views.application_models import State
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord
 from rm_proxy.views.history_models import LedgerRow
@@ -52,23 +52,23 @@ class AppFilter:
 
     def conditions(self, live: Collection[str]) -> list[ColumnElement[bool]]:
         """Return what a query has to say; live: ids of applications that live now, which are left out."""
-        conditions: list[ColumnElement[bool]] = [Application.id.notin_(live)] if live else []
+        conditions: list[ColumnElement[bool]] = [AppRow.id.notin_(live)] if live else []
         if self.state == "finished":
-            conditions.append(Application.finished_s.is_not(None))
+            conditions.append(AppRow.finished_s.is_not(None))
         elif self.state == "unknown":
-            conditions.append(Application.finished_s.is_(None))
+            conditions.append(AppRow.finished_s.is_(None))
         if self.queue:
-            below = Application.queue.startswith(f"{self.queue}.", autoescape=True)
-            conditions.append(or_(Application.queue == self.queue, below))
+            below = AppRow.queue.startswith(f"{self.queue}.", autoescape=True)
+            conditions.append(or_(AppRow.queue == self.queue, below))
         if self.user:
-            conditions.append(Application.user == self.user)
+            conditions.append(AppRow.user == self.user)
         if self.type:
-            conditions.append(func.upper(Application.type) == self.type)
+            conditions.append(func.upper(AppRow.type) == self.type)
         if self.text:
-            parts = (Application.name, Application.id)
+            parts = (AppRow.name, AppRow.id)
             conditions.append(or_(*(column.icontains(self.text, autoescape=True) for column in parts)))
         if self.since_s > 0:
-            conditions.append(func.coalesce(Application.finished_s, Application.submitted_s) >= self.since_s)
+            conditions.append(func.coalesce(AppRow.finished_s, AppRow.submitted_s) >= self.since_s)
         return conditions
 
 
@@ -82,7 +82,7 @@ class StoredApplications:
         self, scope: AppFilter, sort: SortKey, *, descending: bool, live: Collection[str], limit: int, offset: int = 0
     ) -> list[ApplicationRecord]:
         """Return applications that do not live now; those without a value to sort by come last."""
-        query = select(Application).where(*scope.conditions(live))
+        query = select(AppRow).where(*scope.conditions(live))
         query = _ordered(query, sort, descending).limit(limit).offset(offset)
         try:
             with Session(self._store.engine) as session:
@@ -116,17 +116,17 @@ class AppLedgers:
 
 
 def _ordered(query: Select[Any], sort: SortKey, descending: bool) -> Select[Any]:
-    elapsed = Application.finished_s - Application.submitted_s
+    elapsed = AppRow.finished_s - AppRow.submitted_s
     columns: dict[str, ColumnElement[Any] | InstrumentedAttribute[Any]] = {
-        "submitted": Application.submitted_s,
-        "finished": Application.finished_s,
+        "submitted": AppRow.submitted_s,
+        "finished": AppRow.finished_s,
         "elapsed": elapsed,
-        "name": func.lower(Application.name),
-        "user": Application.user,
-        "queue": Application.queue,
-        "type": Application.type,
+        "name": func.lower(AppRow.name),
+        "user": AppRow.user,
+        "queue": AppRow.queue,
+        "type": AppRow.type,
     }
     key = columns.get(sort)  # id, and what only live ones have: waiting, held
     by = [] if key is None else [key.is_(None), key.desc() if descending else key]
-    ids = (func.length(Application.id), Application.id)  # numbers beyond 9999 have more digits
+    ids = (func.length(AppRow.id), AppRow.id)  # numbers beyond 9999 have more digits
     return query.order_by(*by, *(column.desc() if descending else column for column in ids))

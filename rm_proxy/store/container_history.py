@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Completion, Event, Grant
-from rm_proxy.views.cluster_models import Page
+from rm_proxy.store.tables import Completion, Event, GrantRow
+from rm_proxy.views.cluster_models import ListPage
 from rm_proxy.views.delays import NOTHING_WAITS, OpenWaits, Still, delays
-from rm_proxy.views.history_models import Delays
-from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitBucket, Waits
+from rm_proxy.views.history_models import DelayFigures
+from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitBucket, WaitHistogram
 
 MAX_WAITS: Final = 20_000
 """Containers of an application whose waits are counted, the newest."""
@@ -44,10 +44,12 @@ class ContainerHistory:
         until_s: float | None = None,
         limit: int,
         offset: int = 0,
-    ) -> Page[ContainerEventInfo]:
+    ) -> ListPage[ContainerEventInfo]:
         """Return events that sidecars reported, the newest first; kinds: of `EventKind`, none for all."""
-        query = select(Event, Grant.app_id, Grant.kind).outerjoin(Grant, Grant.container_id == Event.container_id)
-        pairs = ((Grant.app_id, app_id), (Event.node_id, node_id), (Event.container_id, container_id))
+        query = select(Event, GrantRow.app_id, GrantRow.kind).outerjoin(
+            GrantRow, GrantRow.container_id == Event.container_id
+        )
+        pairs = ((GrantRow.app_id, app_id), (Event.node_id, node_id), (Event.container_id, container_id))
         query = query.where(*(column == value for column, value in pairs if value is not None))
         if kinds:
             query = query.where(Event.kind.in_(kinds))
@@ -59,14 +61,14 @@ class ContainerHistory:
         with self._session() as session:
             rows = session.execute(query.limit(limit + 1).offset(offset)).all()
             items = [_event(event, app or "", kind or "") for event, app, kind in rows]
-        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
+        return ListPage(items=items[:limit], offset=offset, more=len(items) > limit)
 
-    def spans(self, app_id: str, *, kind: str | None = None, limit: int, offset: int = 0) -> Page[AppContainer]:
+    def spans(self, app_id: str, *, kind: str | None = None, limit: int, offset: int = 0) -> ListPage[AppContainer]:
         """Return the delivered containers of an application, the newest first."""
-        query = select(Grant).where(Grant.app_id == app_id)
+        query = select(GrantRow).where(GrantRow.app_id == app_id)
         if kind is not None:
-            query = query.where(Grant.kind == kind)
-        query = query.order_by(Grant.granted_s.desc(), Grant.container_id.desc()).limit(limit + 1).offset(offset)
+            query = query.where(GrantRow.kind == kind)
+        query = query.order_by(GrantRow.granted_s.desc(), GrantRow.container_id.desc()).limit(limit + 1).offset(offset)
         with self._session() as session:
             grants = session.scalars(query).all()
             spans = {grant.container_id: _span(grant) for grant in grants[:limit]}
@@ -79,7 +81,7 @@ class ContainerHistory:
                 span.exit_status = status
                 if not span.end:
                     span.end, span.ended_s = "ended", at_s
-        return Page(items=list(spans.values()), offset=offset, more=len(grants) > limit)
+        return ListPage(items=list(spans.values()), offset=offset, more=len(grants) > limit)
 
     def waits(
         self,
@@ -88,15 +90,17 @@ class ContainerHistory:
         *,
         waiting: OpenWaits = NOTHING_WAITS,
         now_s: float = 0.0,
-    ) -> Waits:
+    ) -> WaitHistogram:
         """Return the waits of an application's containers; bucket_s: length of a span, None for a fitting one.
 
         waiting: containers that still wait; their waits so far count in the span of `now_s`.
         """
-        delivered = select(Grant.granted_s, Grant.granted_s - Grant.asked_s, Grant.kind).where(Grant.app_id == app_id)
-        delivered = delivered.order_by(Grant.granted_s.desc())
-        started = select(Event.at_s, Event.waited_s).join(Grant, Grant.container_id == Event.container_id)
-        started = started.where(Grant.app_id == app_id, Grant.kind == "Q", Event.kind == EventKind.STARTED.value)
+        delivered = select(GrantRow.granted_s, GrantRow.granted_s - GrantRow.asked_s, GrantRow.kind).where(
+            GrantRow.app_id == app_id
+        )
+        delivered = delivered.order_by(GrantRow.granted_s.desc())
+        started = select(Event.at_s, Event.waited_s).join(GrantRow, GrantRow.container_id == Event.container_id)
+        started = started.where(GrantRow.app_id == app_id, GrantRow.kind == "Q", Event.kind == EventKind.STARTED.value)
         started = started.order_by(Event.at_s.desc())
         with self._session() as session:
             allocations, starts = _newest(session, delivered), _newest(session, started)
@@ -108,7 +112,7 @@ class ContainerHistory:
         by_bucket: dict[float, list[tuple[float, str, float]]] = {last_s: []} if waiting != NOTHING_WAITS else {}
         for point in points:
             by_bucket.setdefault(point[0] // size_s * size_s, []).append(point)
-        return Waits(
+        return WaitHistogram(
             app_id=app_id,
             bucket_s=size_s,
             all=_bucket(min(times, default=0.0), points, waiting),
@@ -138,7 +142,7 @@ def _newest(session: Session, query: Any) -> Sequence[Any]:
 
 
 def _bucket(from_s: float, points: Collection[tuple[float, str, float]], waiting: OpenWaits) -> WaitBucket:
-    def of(name: str, still: Still) -> Delays:
+    def of(name: str, still: Still) -> DelayFigures:
         return delays((waited_s for _, delay, waited_s in points if delay == name), still)
 
     return WaitBucket(
@@ -155,7 +159,7 @@ def _event(event: Event, app_id: str, kind: str) -> ContainerEventInfo:
     return ContainerEventInfo(**same, app_id=app_id, container_kind=kind)
 
 
-def _span(grant: Grant) -> AppContainer:
+def _span(grant: GrantRow) -> AppContainer:
     same = {name: getattr(grant, name) for name in AppContainer.model_fields if hasattr(grant, name)}
     return AppContainer(**same, resources=Resources(grant.memory_mb, grant.vcores))
 

@@ -9,10 +9,10 @@ from sqlalchemy import Select, Subquery, func, select
 from sqlalchemy.orm import Session
 
 from rm_proxy.views.delays import Still, rank
-from rm_proxy.views.history_models import Delays
+from rm_proxy.views.history_models import DelayFigures
 
 
-def delays_of(session: Session, values: Select[float], waiting: Still = ()) -> Delays:
+def delays_of(session: Session, values: Select[float], waiting: Still = ()) -> DelayFigures:
     """Return nearest-rank percentiles; memory does not grow with the rows.
 
     values: one column, `value`, of seconds; waiting: containers that still wait, which count with their waits so far.
@@ -23,9 +23,9 @@ def delays_of(session: Session, values: Select[float], waiting: Still = ()) -> D
     still = upto[-1] if upto else 0
     count = (session.scalar(select(func.count()).select_from(column)) or 0) + still
     if not count:
-        return Delays(count=0)
+        return DelayFigures(count=0)
     p50_s, p95_s, max_s = (_ranked(session, column, waits, upto, rank(count, percent)) for percent in (50, 95, 100))
-    return Delays(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=max_s)
+    return DelayFigures(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=max_s)
 
 
 def _ranked(session: Session, column: Subquery, waits: Still, upto: list[int], place: int) -> float | None:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from quicksilver.common.messages import EventKind
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Event, Grant
+from rm_proxy.store.tables import Event, GrantRow
 
 MAX_BUCKETS: Final = 1_000
 _LEAST_S: Final = 0.01
@@ -80,14 +80,14 @@ def _errors(since_s: float, bucket_s: float | None, app_id: str | None, truncate
     query = (
         select(
             span.label("span"),
-            Grant.expected_s.label("expected_s"),
+            GrantRow.expected_s.label("expected_s"),
             ran_s.label("ran_s"),
-            (func.abs(Grant.expected_s - ran_s) / ran_s).label("error"),
+            (func.abs(GrantRow.expected_s - ran_s) / ran_s).label("error"),
         )
-        .join(Grant, Grant.container_id == Event.container_id)
+        .join(GrantRow, GrantRow.container_id == Event.container_id)
         .where(Event.kind == EventKind.ENDED.value, Event.ran_s.is_not(None), Event.at_s >= since_s)
     )
-    return query if app_id is None else query.where(Grant.app_id == app_id)
+    return query if app_id is None else query.where(GrantRow.app_id == app_id)
 
 
 def _grouped(errors: Select[Any]) -> Select[Any]:

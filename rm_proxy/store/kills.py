@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain import exit_codes
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Application, Completion, Event, Grant
+from rm_proxy.store.tables import AppRow, Completion, Event, GrantRow
 from rm_proxy.views.history_models import KillRow
 
 _MOST: Final = 1000
@@ -26,19 +26,19 @@ def kills(store: Store, *, since_s: float, until_s: float | None) -> list[KillRo
         (status == exit_codes.PREEMPTED, "resourcemanager"),
         else_="nodemanager",
     ).label("killed_by")
-    queue = func.coalesce(Application.queue, "").label("of_queue")
+    queue = func.coalesce(AppRow.queue, "").label("of_queue")
     work_s = func.coalesce(Event.attained_s, Event.ran_s, 0.0)
     count, lost_s = func.count().label("kills"), func.sum(work_s).label("lost_s")
     by_yarn = and_(ended, status.in_((exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)))
-    query = select(cause, queue, Grant.kind, count, lost_s).select_from(Event)
-    query = query.join(Grant, Grant.container_id == Event.container_id)
+    query = select(cause, queue, GrantRow.kind, count, lost_s).select_from(Event)
+    query = query.join(GrantRow, GrantRow.container_id == Event.container_id)
     query = query.outerjoin(Completion, Completion.container_id == Event.container_id)
-    query = query.outerjoin(Application, Application.id == Grant.app_id)
+    query = query.outerjoin(AppRow, AppRow.id == GrantRow.app_id)
     query = query.where(Event.at_s >= since_s, or_(Event.kind == EventKind.KILLED.value, by_yarn))
     if until_s is not None:
         query = query.where(Event.at_s < until_s)
-    query = query.group_by("killed_by", "of_queue", Grant.kind)
-    query = query.order_by(desc("lost_s"), desc("kills"), "killed_by", "of_queue", Grant.kind).limit(_MOST)
+    query = query.group_by("killed_by", "of_queue", GrantRow.kind)
+    query = query.order_by(desc("lost_s"), desc("kills"), "killed_by", "of_queue", GrantRow.kind).limit(_MOST)
     try:
         with Session(store.engine) as session:
             rows = list(session.execute(query))

@@ -32,7 +32,7 @@ from sqlalchemy.types import BigInteger, Double
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain import exit_codes
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Application, Choice, Completion, Event, Grant
+from rm_proxy.store.tables import AppRow, Completion, DecisionRow, Event, GrantRow
 from rm_proxy.views.history_models import LedgerRow
 
 By = Literal["app", "queue", "user", "day"]
@@ -108,8 +108,8 @@ class Ledger:
         order = whole.c.key.desc() if scope.by in _NEWEST_FIRST else whole.c.key
         if scope.by != "app":
             return select(whole).order_by(order)
-        named = select(whole, Application.name, Application.queue, Application.user)
-        return named.outerjoin(Application, Application.id == whole.c.key).order_by(order)
+        named = select(whole, AppRow.name, AppRow.queue, AppRow.user)
+        return named.outerjoin(AppRow, AppRow.id == whole.c.key).order_by(order)
 
     def _day(self, at_s: InstrumentedAttribute[float], zone_min: int) -> ColumnElement[Any]:
         """Return the number of the day; SQLite's cast cuts off, PostgreSQL's rounds."""
@@ -122,23 +122,23 @@ _Day = Callable[[InstrumentedAttribute[float], int], ColumnElement[Any]]
 
 def _parts(scope: Scope, day: _Day, app_ids: Collection[str] | None) -> CompoundSelect[Any]:
     """Return the sums of each table, to be added up; only of some applications where `app_ids` is given."""
-    kind = Grant.kind
+    kind = GrantRow.kind
     grants = {"containers_g": _count(kind == "G"), "containers_q": _count(kind == "Q")}
     events = _event_sums()
-    promoted = and_(Choice.slot == "promote", Choice.chosen == "promoted", Choice.alternative == "")
-    of_event = select(*_columns(scope, day, Event.at_s, Grant.app_id, events)).select_from(Event)
-    of_event = of_event.join(Grant, Grant.container_id == Event.container_id)
+    promoted = and_(DecisionRow.slot == "promote", DecisionRow.chosen == "promoted", DecisionRow.alternative == "")
+    of_event = select(*_columns(scope, day, Event.at_s, GrantRow.app_id, events)).select_from(Event)
+    of_event = of_event.join(GrantRow, GrantRow.container_id == Event.container_id)
     of_event = of_event.outerjoin(Completion, Completion.container_id == Event.container_id)
-    of_grant = select(*_columns(scope, day, Grant.granted_s, Grant.app_id, grants)).select_from(Grant)
-    promotions = {"promotions": func.sum(Choice.weight)}
-    of_choice = select(*_columns(scope, day, Choice.at_s, Choice.app_id, promotions)).select_from(Choice)
+    of_grant = select(*_columns(scope, day, GrantRow.granted_s, GrantRow.app_id, grants)).select_from(GrantRow)
+    promotions = {"promotions": func.sum(DecisionRow.weight)}
+    of_choice = select(*_columns(scope, day, DecisionRow.at_s, DecisionRow.app_id, promotions)).select_from(DecisionRow)
     if app_ids is not None:
-        of_event, of_grant = of_event.where(Grant.app_id.in_(app_ids)), of_grant.where(Grant.app_id.in_(app_ids))
-        of_choice = of_choice.where(Choice.app_id.in_(app_ids))
+        of_event, of_grant = of_event.where(GrantRow.app_id.in_(app_ids)), of_grant.where(GrantRow.app_id.in_(app_ids))
+        of_choice = of_choice.where(DecisionRow.app_id.in_(app_ids))
     return union_all(
-        _within(scope, of_grant, Grant.granted_s, Grant.app_id),
-        _within(scope, of_event.where(Event.kind.in_(_KINDS)), Event.at_s, Grant.app_id),
-        _within(scope, of_choice.where(promoted), Choice.at_s, Choice.app_id),
+        _within(scope, of_grant, GrantRow.granted_s, GrantRow.app_id),
+        _within(scope, of_event.where(Event.kind.in_(_KINDS)), Event.at_s, GrantRow.app_id),
+        _within(scope, of_choice.where(promoted), DecisionRow.at_s, DecisionRow.app_id),
     )
 
 
@@ -152,7 +152,7 @@ def _event_sums() -> dict[str, ColumnElement[Any]]:
     status = func.coalesce(Completion.original_exit_status, Completion.exit_status)
     by_yarn = and_(ended, func.coalesce(status, 0).in_(_BY_YARN))
     lost = or_(is_kind[EventKind.KILLED], by_yarn)
-    queued = and_(is_kind[EventKind.STARTED], Grant.kind == "Q")
+    queued = and_(is_kind[EventKind.STARTED], GrantRow.kind == "Q")
     moved = and_(is_kind[EventKind.SHED], Event.cause.in_(_MOVES))
     work_s = func.coalesce(Event.attained_s, Event.ran_s, 0.0)
     return {
@@ -177,8 +177,8 @@ def _columns(
 ) -> list[ColumnElement[Any]]:
     keys: dict[By, ColumnElement[Any] | InstrumentedAttribute[str]] = {
         "app": app_id,
-        "queue": func.coalesce(Application.queue, ""),
-        "user": func.coalesce(Application.user, ""),
+        "queue": func.coalesce(AppRow.queue, ""),
+        "user": func.coalesce(AppRow.user, ""),
         "day": day(at_s, scope.zone_min),
     }
     nothing = {name: literal(0 if name in _WHOLE else 0.0, BigInteger if name in _WHOLE else Double) for name in _SUMS}
@@ -192,7 +192,7 @@ def _within(
     if scope.until_s is not None:
         query = query.where(at_s < scope.until_s)
     if scope.by in ("queue", "user"):
-        query = query.outerjoin(Application, Application.id == app_id)
+        query = query.outerjoin(AppRow, AppRow.id == app_id)
     return query.group_by("key")
 
 

@@ -42,7 +42,18 @@ from rm_proxy.domain.records import (
     UseRecord,
 )
 from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
-from rm_proxy.store.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
+from rm_proxy.store.tables import (
+    AppRow,
+    Base,
+    ChangeRow,
+    Completion,
+    DecisionRow,
+    Duration,
+    Event,
+    GrantRow,
+    NodeRow,
+    NodeUseRow,
+)
 from rm_proxy.store.versions import is_newest
 from rm_proxy.store.writer import MAX_TEXT, BadRowError, StoreUnavailableError
 
@@ -232,16 +243,16 @@ def _clean(text: str) -> str:
 
 def _old(before_s: float) -> list[tuple[Table, ColumnElement[bool]]]:
     unfinished_s = before_s - _UNFINISHED_S
-    ended = Application.finished_s < before_s
-    forgotten = and_(Application.finished_s.is_(None), Application.submitted_s < unfinished_s)
+    ended = AppRow.finished_s < before_s
+    forgotten = and_(AppRow.finished_s.is_(None), AppRow.submitted_s < unfinished_s)
     return [
-        (_TABLES["grants"], Grant.granted_s < before_s),
+        (_TABLES["grants"], GrantRow.granted_s < before_s),
         (_TABLES["completions"], Completion.at_s < before_s),
         (_TABLES["container_events"], Event.at_s < before_s),
         (_TABLES["applications"], or_(ended, forgotten)),
-        (_TABLES["nodes"], Node.last_seen_s < before_s),
-        (_TABLES["decisions"], Choice.at_s < before_s),
-        (_TABLES["changes"], Change.at_s < unfinished_s),
-        (_TABLES["node_use"], NodeUse.at_s < unfinished_s),
+        (_TABLES["nodes"], NodeRow.last_seen_s < before_s),
+        (_TABLES["decisions"], DecisionRow.at_s < before_s),
+        (_TABLES["changes"], ChangeRow.at_s < unfinished_s),
+        (_TABLES["node_use"], NodeUseRow.at_s < unfinished_s),
         (_TABLES["durations"], Duration.at_s < unfinished_s),
     ]

@@ -20,7 +20,7 @@ class Base(DeclarativeBase):
     type_annotation_map = {str: Text, int: BigInteger, float: Double, list[Any]: JSON}  # noqa: RUF012
 
 
-class Application(Base):
+class AppRow(Base):
     """An application as the ResourceManager described it last."""
 
     __tablename__ = "applications"
@@ -37,7 +37,7 @@ class Application(Base):
     final_status: Mapped[str] = mapped_column(server_default="")
 
 
-class Grant(Base):
+class GrantRow(Base):
     """A container as it was delivered, with the reasons of its kind and place."""
 
     __tablename__ = "grants"
@@ -105,7 +105,7 @@ class Event(Base):
     saved_s: Mapped[float] = mapped_column(server_default=text("0"))
 
 
-class Node(Base):
+class NodeRow(Base):
     """A node that was there."""
 
     __tablename__ = "nodes"
@@ -120,7 +120,7 @@ class Node(Base):
     last_seen_s: Mapped[float] = mapped_column(index=True)
 
 
-class Choice(Base):
+class DecisionRow(Base):
     """A decision beside those of `grants`, see `records.DecisionRecord`."""
 
     __tablename__ = "decisions"
@@ -141,7 +141,7 @@ class Choice(Base):
     weight: Mapped[int]
 
 
-class Change(Base):
+class ChangeRow(Base):
     """A change of the settings in force, see `records.ChangeRecord`."""
 
     __tablename__ = "changes"
@@ -157,7 +157,7 @@ class Change(Base):
     error: Mapped[str]
 
 
-class NodeUse(Base):
+class NodeUseRow(Base):
     """Use of a node by guaranteed containers at a time of the week, see `records.UseRecord`."""
 
     __tablename__ = "node_use"

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Event, Grant
+from rm_proxy.store.tables import Event, GrantRow
 from rm_proxy.views.history_models import ContainerSpan
 
 MAX_EVENTS: Final = 4000
@@ -26,7 +26,9 @@ def spans(store: Store, node_id: str, since_s: float) -> tuple[list[ContainerSpa
 
     Of very many events the newest count.
     """
-    query = select(Event, Grant.app_id, Grant.kind).outerjoin(Grant, Grant.container_id == Event.container_id)
+    query = select(Event, GrantRow.app_id, GrantRow.kind).outerjoin(
+        GrantRow, GrantRow.container_id == Event.container_id
+    )
     query = query.where(Event.node_id == node_id, Event.at_s >= since_s)
     query = query.order_by(Event.at_s.desc(), Event.seq.desc()).limit(MAX_EVENTS + 1)
     try:

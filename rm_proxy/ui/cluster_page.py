@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshot, Snapshots
+from quicksilver.common.web.snapshots import PageSnapshot, Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.cluster_routes import history_of
 from rm_proxy.api.params import ask
@@ -30,7 +30,7 @@ def cluster_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     router = APIRouter()
     history = Snapshots(lambda last_s: _history(parts, last_s), HISTORY_S, limit=len(SPANS_S))
     today = Snapshots(lambda zone_min: _today(parts, zone_min), TODAY_S, share=STORE_SHARE, limit=24)
-    state = Snapshot(lambda: _state(parts), STATE_S)
+    state = PageSnapshot(lambda: _state(parts), STATE_S)
 
     @router.get("/")
     async def cluster(request: Request) -> Response:

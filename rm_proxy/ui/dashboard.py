@@ -9,7 +9,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import RedirectResponse
 
 from quicksilver.common.http.browser_login import BrowserLogin
-from quicksilver.common.http.tokens import Tokens
+from quicksilver.common.http.tokens import AccessTokens
 from quicksilver.common.web.access import OwnOrigin, login_routes
 from quicksilver.common.web.docs_site import docs_routes
 from quicksilver.common.web.pages import Pages
@@ -27,7 +27,7 @@ from rm_proxy.ui.site import SITE
 class UiSettings:
     """What the dashboard has to know of the proxy beside the parts of REST."""
 
-    tokens: Callable[[], Tokens | None] = lambda: None
+    tokens: Callable[[], AccessTokens | None] = lambda: None
     """Returns the tokens in force; None without security."""
     base_path: str = ""
     """Prefix under which browsers see the proxy, if no header says it."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshot
+from quicksilver.common.web.snapshots import PageSnapshot
 from rm_proxy.api.app import ApiParts
 
 HEALTH_S: Final = 3.0
@@ -19,7 +19,7 @@ _MOST: Final = 200
 def health_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the page."""
     router = APIRouter()
-    facts = Snapshot(lambda: _facts(parts), HEALTH_S)
+    facts = PageSnapshot(lambda: _facts(parts), HEALTH_S)
 
     @router.get("/health")
     async def health(request: Request) -> Response:

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshot, Snapshots
+from quicksilver.common.web.snapshots import PageSnapshot, Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.cluster_routes import timeline_of
 from rm_proxy.api.params import NodeId
@@ -25,7 +25,7 @@ Span = Annotated[int, Query(gt=0, le=3600)]
 def nodes_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
-    rows = Snapshot(lambda: node_rows(parts.live), NODES_S)
+    rows = PageSnapshot(lambda: node_rows(parts.live), NODES_S)
     details = Snapshots(lambda key: _node(parts, *key), NODE_S, share=STORE_SHARE)
 
     @router.get("/nodes")

@@ -7,7 +7,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshot
+from quicksilver.common.web.snapshots import PageSnapshot
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.params import ask
 
@@ -18,7 +18,7 @@ SHOWN: Final = 300
 def policies_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the page."""
     router = APIRouter()
-    state = Snapshot(lambda: _state(parts), 3.0, share=0.02)
+    state = PageSnapshot(lambda: _state(parts), 3.0, share=0.02)
 
     @router.get("/policies")
     async def policies(request: Request) -> Response:

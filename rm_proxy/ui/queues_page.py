@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from policies.config.schema import full_queue
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshot, Snapshots
+from quicksilver.common.web.snapshots import PageSnapshot, Snapshots
 from rm_proxy.api.app import ApiParts
 
 LastDay = Annotated[float, Query(gt=0, le=86_400)]
@@ -18,7 +18,7 @@ LastDay = Annotated[float, Query(gt=0, le=86_400)]
 def queues_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
-    tree = Snapshot(lambda: parts.live.queue_tree().model_dump_json().encode(), 3.0)
+    tree = PageSnapshot(lambda: parts.live.queue_tree().model_dump_json().encode(), 3.0)
     single = Snapshots(lambda key: _queue(parts, *key), 3.0)
 
     @router.get("/queues")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from quicksilver.common.web.pages import Site
+from quicksilver.common.web.pages import WebSite
 
-SITE: Final = Site(
+SITE: Final = WebSite(
     package="rm_proxy.ui",
     sections=(
         ("", "Cluster"),

@@ -12,7 +12,7 @@ from quicksilver.common.messages import ContainerReport, Targets
 T = TypeVar("T")
 
 
-class Page(BaseModel, Generic[T]):
+class ListPage(BaseModel, Generic[T]):
     """A part of a list."""
 
     items: list[T]

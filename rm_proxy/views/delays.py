@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rm_proxy.views.history_models import Delays
+from rm_proxy.views.history_models import DelayFigures
 
 Still = Sequence[tuple[float, int]]
 """Seconds, and how many containers wait so long."""
@@ -31,15 +31,15 @@ def rank(count: int, percent: int) -> int:
     return max(1, -(-count * percent // 100))
 
 
-def delays(over: Iterable[float], waiting: Still = ()) -> Delays:
+def delays(over: Iterable[float], waiting: Still = ()) -> DelayFigures:
     """Return nearest-rank percentiles of seconds; waiting: what still waits, which counts with its waits so far."""
     ordered = sorted([(value, 1) for value in over] + list(waiting))
     count = sum(times for _, times in ordered)
     if not count:
-        return Delays(count=0)
+        return DelayFigures(count=0)
     p50_s, p95_s = (_at(ordered, rank(count, percent)) for percent in (50, 95))
     still = sum(times for _, times in waiting)
-    return Delays(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=ordered[-1][0])
+    return DelayFigures(count=count, waiting=still, p50_s=p50_s, p95_s=p95_s, max_s=ordered[-1][0])
 
 
 def _at(ordered: Still, place: int) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.views.cluster_models import ApplicationInfo
 from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision, EventInfo, Explanation, Score
-from rm_proxy.views.history_models import AppStory, Counted, Delays, LedgerRow
+from rm_proxy.views.history_models import AppStory, Counted, DelayFigures, LedgerRow
 
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
 _STATES: Final = {"waiting": "queued"}
@@ -159,7 +159,7 @@ def _now(live: ApplicationInfo) -> list[str]:
     return [f"It runs in {live.mode} mode{why}. {pending}; allocated: {live.live_g} and {live.live_q}."]
 
 
-def _delay(subject: str, delays: Delays) -> list[str]:
+def _delay(subject: str, delays: DelayFigures) -> list[str]:
     if delays.p50_s is None or delays.p95_s is None or delays.max_s is None:
         return []
     text = f"The {subject} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most"

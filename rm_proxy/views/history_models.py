@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord
 
 
-class Delays(BaseModel):
+class DelayFigures(BaseModel):
     """A distribution of times; percentiles are nearest ranks, null without values."""
 
     count: int
@@ -18,7 +18,7 @@ class Delays(BaseModel):
     max_s: float | None = None
 
 
-class NodeCounts(BaseModel):
+class NodeCountsInfo(BaseModel):
     """Containers allocated on one node."""
 
     node_id: str
@@ -33,11 +33,11 @@ class Summary(BaseModel):
     app_id: str | None
     guaranteed: int
     queueable: int
-    nodes: list[NodeCounts]
-    allocation_g: Delays
+    nodes: list[NodeCountsInfo]
+    allocation_g: DelayFigures
     """From ask to delivery, or until now."""
-    allocation_q: Delays
-    queueing: Delays
+    allocation_q: DelayFigures
+    queueing: DelayFigures
     """Waiting at the node, of queueable containers that started or still wait there."""
     events: dict[str, int]
     """Container events by kind."""
@@ -101,9 +101,9 @@ class AppStory(BaseModel):
     """Other decisions by slot and what was chosen; weights are counted in."""
     events: list[Counted] = []
     """Reported events of its containers, by kind and cause."""
-    allocation_g: Delays = Delays(count=0)
-    allocation_q: Delays = Delays(count=0)
-    queueing: Delays = Delays(count=0)
+    allocation_g: DelayFigures = DelayFigures(count=0)
+    allocation_q: DelayFigures = DelayFigures(count=0)
+    queueing: DelayFigures = DelayFigures(count=0)
     ledger: LedgerRow | None = None
     retried: int = 0
     """Containers that were asked for because others were lost."""

@@ -132,7 +132,7 @@ class Difference(BaseModel):
     """The alternative's."""
 
 
-class Comparison(BaseModel):
+class ComparisonInfo(BaseModel):
     """How an alternative of `policies.shadow` compares with what is in force, in one slot."""
 
     alternative: str

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from policies.model import Resources
 from rm_proxy.views.container_models import EventInfo
-from rm_proxy.views.history_models import Delays
+from rm_proxy.views.history_models import DelayFigures
 
 
 class ContainerEventInfo(EventInfo):
@@ -62,14 +62,14 @@ class WaitBucket(BaseModel):
     """Waits of one span of time."""
 
     from_s: float
-    allocation_g: Delays
+    allocation_g: DelayFigures
     """From ask to delivery, by the time of delivery."""
-    allocation_q: Delays
-    queueing: Delays
+    allocation_q: DelayFigures
+    queueing: DelayFigures
     """Of Qs at their nodes, by the time of their start."""
 
 
-class Waits(BaseModel):
+class WaitHistogram(BaseModel):
     """Waits of an application's containers over time."""
 
     app_id: str

@@ -53,7 +53,7 @@ class OutstandingAsk(BaseModel):
     """All nodes, as this ask sees them; empty where no container of it waits for a place."""
 
 
-class HeldStarts(BaseModel):
+class HeldStartCounts(BaseModel):
     """Allocated containers that are queued at one node."""
 
     node_id: str
@@ -79,5 +79,5 @@ class WaitsNow(BaseModel):
     asks: list[OutstandingAsk]
     """100 at most, those with the most containers first."""
     asks_left_out: int = 0
-    at_nodes: list[HeldStarts] = []
+    at_nodes: list[HeldStartCounts] = []
     """100 at most, the longest waits first."""

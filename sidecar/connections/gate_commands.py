@@ -16,10 +16,10 @@ from sidecar.gate.events import (
     Again,
     CloseClient,
     CloseUpstream,
-    Decided,
     ForceWanted,
     Garbage,
     GateCommand,
+    GateDecided,
     HoldFailed,
     LoggedIn,
     OwnAnswer,
@@ -69,7 +69,7 @@ class GateCommands:
     def decide(self, container_id: str, hold: bool) -> None:
         """Send the node machine's decision about a start to the gates that wait for it."""
         for connection in self._undecided.pop(container_id, ()):
-            self._queue.put_gate(connection, Decided(container_id, hold))
+            self._queue.put_gate(connection, GateDecided(container_id, hold))
 
     # Sockets
 

@@ -19,7 +19,7 @@ from sidecar.gate.events import GateEvent, Going, PingDue, UpstreamClosed
 from sidecar.gate.gate import Gate
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import SessionLost
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 
 _MB: Final = 2**20
 
@@ -29,7 +29,7 @@ class GateRunner:
 
     def __init__(
         self,
-        node: Node,
+        node: SidecarNode,
         settings: SidecarSettings,
         metrics: SidecarMetrics,
         queue: EventQueue,

@@ -59,7 +59,7 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadyContainer:
     """The resizer has attached the container: it runs, and can be resized from now on."""
 
     container_id: str
@@ -127,13 +127,13 @@ class Jobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SharingTurn:
     """Time went by."""
 
     now_s: float
 
 
-LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled | Jobs | Turn
+LasEvent = Joined | ReadyContainer | Pinned | Left | Served | Resized | Squeezed | Ruled | Jobs | SharingTurn
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,17 +21,17 @@ from sidecar.cpu_sharing.events import (
     LasRules,
     Left,
     Pinned,
-    Ready,
+    ReadyContainer,
     Resized,
     Restore,
     Ruled,
     Served,
+    SharingTurn,
     Shrink,
     Squeezed,
-    Turn,
 )
 from sidecar.cpu_sharing.plan import Need, Plan, plan
-from sidecar.cpu_sharing.share import FULL, Grant, Share
+from sidecar.cpu_sharing.share import FULL, CoreGrant, CoreShare
 
 
 class Las:
@@ -39,7 +39,7 @@ class Las:
 
     def __init__(self, rules: LasRules) -> None:
         self.rules = rules
-        self.shares: dict[str, Share] = {}
+        self.shares: dict[str, CoreShare] = {}
         self.squeezed = ""
         """Why no more containers may run side by side; "" when they may."""
         self._places: int | None = None
@@ -51,7 +51,7 @@ class Las:
     # Questions
 
     def deadline_s(self) -> float | None:
-        """Return the time of the next `Turn`; None when time alone changes nothing."""
+        """Return the time of the next `SharingTurn`; None when time alone changes nothing."""
         times = (at_s for share in self.shares.values() for at_s in self._times(share) if at_s > self._now_s)
         return min(times, default=None)
 
@@ -75,7 +75,7 @@ class Las:
 
     def handle(self, event: LasEvent) -> list[LasCommand]:
         """Handle an event; return the commands to execute, in order."""
-        if type(event) is Turn and not self._due(event.now_s):
+        if type(event) is SharingTurn and not self._due(event.now_s):
             self._advance(event.now_s)
             return []
         self._advance(event.now_s)
@@ -83,7 +83,7 @@ class Las:
         match event:
             case Joined():
                 by = self._join(event)
-            case Ready():
+            case ReadyContainer():
                 arriving = self._ready(event.container_id)
                 by = event.container_id if arriving else ""
             case Pinned():
@@ -102,7 +102,7 @@ class Las:
             case Jobs():
                 if not self._learn(event):
                     return []
-            case Turn():
+            case SharingTurn():
                 pass
         by = self._find_overdue() or by
         return self._commands(list(self._replan(arriving and not self.squeezed, by)))
@@ -128,7 +128,9 @@ class Las:
     def _join(self, event: Joined) -> str:
         if event.container_id in self.shares:
             return ""
-        share = Share(event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole, event.app_id)
+        share = CoreShare(
+            event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole, event.app_id
+        )
         share.go_on(event.story)
         self.shares[share.id] = share
         self._rank_jobs()
@@ -201,10 +203,10 @@ class Las:
 
     # The plan
 
-    def _in_hand(self) -> list[Share]:
+    def _in_hand(self) -> list[CoreShare]:
         return [share for share in self.shares.values() if share.ready and share.resizable]
 
-    def _replan(self, arriving: bool, by: str) -> Iterator[Share]:
+    def _replan(self, arriving: bool, by: str) -> Iterator[CoreShare]:
         """Make the plan; yield the containers whose retry is due."""
         taken = sum(share.vcores for share in self.shares.values() if share.untouchable)
         need = Need(max(0.0, self.rules.cores - taken), self.rules, self._now_s, arriving, self._places)
@@ -224,10 +226,10 @@ class Las:
             share.take(grant, self.rules, self._now_s)
 
     @staticmethod
-    def _gains(share: Share, grant: Grant) -> bool:
+    def _gains(share: CoreShare, grant: CoreGrant) -> bool:
         return share.amount(grant) > share.amount(share.granted) or (share.is_new and grant.runs)
 
-    def _retries(self, shares: Iterable[Share], need: Need) -> Iterator[Share]:
+    def _retries(self, shares: Iterable[CoreShare], need: Need) -> Iterator[CoreShare]:
         """Yield due retries: a shrunk container gets its turn again; a running one if the plan would resize it.
 
         Until that succeeds the others are planned around it, so that a refusal costs no other container anything.
@@ -245,7 +247,7 @@ class Las:
                 share.flight = wish[share.id]
                 yield share
 
-    def _why(self, share: Share, result: Plan, by: str, started: list[str]) -> tuple[str, str]:
+    def _why(self, share: CoreShare, result: Plan, by: str, started: list[str]) -> tuple[str, str]:
         """Return the container that caused a grant, and the reason as text."""
         grant = result.grants[share.id]
         others = [cid for cid in (by, *started) if cid and cid != share.id]
@@ -261,7 +263,7 @@ class Las:
             return "", f"memory is short: {self.squeezed}" if squeezed else "others go first"
         return cause, self._compare(share, self.shares[cause])
 
-    def _compare(self, share: Share, cause: Share) -> str:
+    def _compare(self, share: CoreShare, cause: CoreShare) -> str:
         if cause.untouchable:
             return f"{cause.id} needs {cause.vcores:g} vcores and is never resized"
         if cause.starving(self.rules, self._now_s):
@@ -274,7 +276,7 @@ class Las:
 
     # Commands
 
-    def _commands(self, retried: list[Share]) -> list[LasCommand]:
+    def _commands(self, retried: list[CoreShare]) -> list[LasCommand]:
         changed = [(share, share.flight) for share in retried if share.flight is not None]
         for share in self.shares.values():
             if share.to_restore(self._now_s):
@@ -290,7 +292,7 @@ class Las:
             changed.append((share, share.flight))
         return [_command(share, grant) for share, grant in sorted(changed, key=_takes_away_first)]
 
-    def _times(self, share: Share) -> Iterator[float]:
+    def _times(self, share: CoreShare) -> Iterator[float]:
         """Return the times at which a container's grant may change by time alone."""
         if share.pinned and share.stuck and share.flight is None and share.applied != FULL:
             yield share.retry_at_s
@@ -308,14 +310,14 @@ class Las:
             yield share.starves_at_s(self.rules)
 
 
-def _takes_away_first(change: tuple[Share, Grant]) -> tuple[int, str]:
+def _takes_away_first(change: tuple[CoreShare, CoreGrant]) -> tuple[int, str]:
     share, grant = change
     if grant.cores is None:
         return 2, share.id
     return (1 if share.applied.cores is not None and grant.cores > share.applied.cores else 0), share.id
 
 
-def _command(share: Share, grant: Grant) -> LasCommand:
+def _command(share: CoreShare, grant: CoreGrant) -> LasCommand:
     if grant.cores is None:
         return Restore(share.id, share.why)
     if grant.cores == 0:

@@ -8,7 +8,7 @@ from math import inf
 
 from policies.model import Way
 from sidecar.cpu_sharing.events import LasRules
-from sidecar.cpu_sharing.share import EPS, FULL, Grant, Share
+from sidecar.cpu_sharing.share import EPS, FULL, CoreGrant, CoreShare
 
 LEAST_PART = 0.1
 """Cores: a smaller part is not worth a turn."""
@@ -36,7 +36,7 @@ class Need:
 class Plan:
     """Grants by container id, running ones in order; `capped`: containers that would run without the limit."""
 
-    grants: dict[str, Grant] = field(default_factory=dict)
+    grants: dict[str, CoreGrant] = field(default_factory=dict)
     capped: set[str] = field(default_factory=set)
 
 
@@ -45,12 +45,12 @@ def least_part(rules: LasRules) -> float:
     return max(2 * rules.min_cores, LEAST_PART)
 
 
-def idle_grant(share: Share, rules: LasRules) -> Grant:
+def idle_grant(share: CoreShare, rules: LasRules) -> CoreGrant:
     """Return the grant of a container that is shrunk or frozen."""
-    return Grant(0.0 if share.way is Way.FREEZE else rules.min_cores, False)
+    return CoreGrant(0.0 if share.way is Way.FREEZE else rules.min_cores, False)
 
 
-def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
+def _wishes(share: CoreShare, need: Need) -> Iterator[tuple[Key, float]]:
     """Yield a container's places in the order, and the total of cores that it may have by each."""
     rules, now_s = need.rules, need.now_s
     runs = share.granted.runs and not share.is_new
@@ -84,7 +84,7 @@ class _Handout:
         self.parts: dict[str, float] = {}
         self.capped: set[str] = set()
 
-    def offer(self, share: Share, up_to: float, *, starving: bool) -> None:
+    def offer(self, share: CoreShare, up_to: float, *, starving: bool) -> None:
         """Give a container its part of the cores that are left, in sum no more than `up_to`.
 
         Cores that do not suffice for a starving one are reserved for it, else smaller ones might take them for ever.
@@ -104,7 +104,7 @@ class _Handout:
         self._free_cores = max(0.0, self._free_cores - amount)
         self._nothing_runs &= amount <= EPS
 
-    def _amount(self, share: Share, had: float, demand: float) -> float | None:
+    def _amount(self, share: CoreShare, had: float, demand: float) -> float | None:
         amount = min(demand, self._free_cores)
         if had + amount >= share.vcores - EPS:
             return demand
@@ -116,7 +116,7 @@ class _Handout:
         return None
 
 
-def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) -> Plan:
+def plan(shares: Collection[CoreShare], need: Need, pinned: Collection[str] = ()) -> Plan:
     """Hand out the cores.
 
     shares: resizable containers that are in hand; pinned: ids of those of them that stay as they were carried out. In
@@ -135,7 +135,7 @@ def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) ->
     result = Plan(capped=handout.capped)
     for share_id, cores in handout.parts.items():
         full = cores >= by_id[share_id].vcores - EPS
-        result.grants[share_id] = FULL if full else Grant(round(cores, 6), True)
+        result.grants[share_id] = FULL if full else CoreGrant(round(cores, 6), True)
     for share in by_id.values():
         result.grants.setdefault(share.id, idle_grant(share, need.rules))
     return result

@@ -14,7 +14,7 @@ MAX_RETRY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class CoreGrant:
     """Cores that a container may use. `runs` False: it is shrunk or frozen."""
 
     cores: float | None
@@ -22,11 +22,11 @@ class Grant:
     runs: bool
 
 
-FULL = Grant(None, True)
+FULL = CoreGrant(None, True)
 
 
 @dataclass(slots=True)
-class Share:
+class CoreShare:
     """One container of a node, as `sidecar.cpu_sharing.las` sees it. Times are Unix seconds."""
 
     id: str
@@ -48,10 +48,10 @@ class Share:
     """It was not attached in time: it counts in full, like one that is never resized."""
     is_new: bool = True
     """It has not had a turn yet."""
-    granted: Grant = FULL
-    applied: Grant = FULL
+    granted: CoreGrant = FULL
+    applied: CoreGrant = FULL
     """The grant that was set last."""
-    flight: Grant | None = None
+    flight: CoreGrant | None = None
     """The grant that is being set."""
     attained_s: float = 0.0
     """CPU seconds: accounted, else wall time while it ran, times its cores."""
@@ -114,7 +114,7 @@ class Share:
         """Granted cores; None: its full limits."""
         return self.granted.cores
 
-    def amount(self, grant: Grant) -> float:
+    def amount(self, grant: CoreGrant) -> float:
         """Return the cores that a grant takes of the room; slivers take none."""
         if not grant.runs:
             return 0.0
@@ -162,7 +162,7 @@ class Share:
         still = self.is_new or not self.granted.runs
         return still and (now_s >= self.starves_at_s(rules) or now_s < self.protected_until_s)
 
-    def take(self, grant: Grant, rules: LasRules, now_s: float) -> None:
+    def take(self, grant: CoreGrant, rules: LasRules, now_s: float) -> None:
         """Apply the grant of a plan; it starts quanta, protection and the wait of a starving one."""
         ran = self.granted.runs and not self.is_new
         if grant.runs and not ran:

@@ -32,9 +32,9 @@ from hadoop_rpc.protos.yarn_pb2 import (
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from sidecar.gate.events import (
-    Decided,
     ForceWanted,
     GateCommand,
+    GateDecided,
     HoldFailed,
     StartAnswered,
     StartEarly,
@@ -189,7 +189,7 @@ class Calls:
         self._starts.append(_Starting(call, by_id, set(by_id)))
         self._wire.emit(*(StartWanted(start) for start in starts))
 
-    def decided(self, event: Decided) -> None:
+    def decided(self, event: GateDecided) -> None:
         """Handle the decision on a start; a client that closed meanwhile gets no answer."""
         cid = event.container_id
         for pending in [p for p in self._starts if cid in p.undecided]:

@@ -33,7 +33,7 @@ class UpstreamClosed:
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class GateDecided:
     """The node machine decided on a start of this connection: hold it, or forward it."""
 
     container_id: str
@@ -68,7 +68,7 @@ class Again:
     container_id: str
 
 
-GateEvent = FromClient | FromUpstream | ClientClosed | UpstreamClosed | Decided | Going | OwnCall | PingDue | Again
+GateEvent = FromClient | FromUpstream | ClientClosed | UpstreamClosed | GateDecided | Going | OwnCall | PingDue | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class StartWanted:
-    """A start arrived; `Decided` follows."""
+    """A start arrived; `GateDecided` follows."""
 
     start: Start
 

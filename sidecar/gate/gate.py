@@ -36,11 +36,11 @@ from sidecar.gate.events import (
     ClientClosed,
     CloseClient,
     CloseUpstream,
-    Decided,
     FromClient,
     FromUpstream,
     Garbage,
     GateCommand,
+    GateDecided,
     GateEvent,
     Going,
     LoggedIn,
@@ -105,7 +105,7 @@ class Gate:
                 self._calls.abandon()
             case UpstreamClosed():
                 self._upstream_closed()
-            case Decided():
+            case GateDecided():
                 self._calls.decided(event)
             case Going():
                 self._calls.going(event.container_id)

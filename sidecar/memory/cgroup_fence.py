@@ -50,7 +50,7 @@ class FenceLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptMemory:
     """Result of a check of the fence."""
 
     changed: bool
@@ -77,7 +77,7 @@ class Fence:
         self._before: dict[Path, str] = {}
         self._set: dict[Path, str] = {}
 
-    def keep(self, groups: Iterable[Path]) -> Kept:
+    def keep(self, groups: Iterable[Path]) -> KeptMemory:
         """Tighten the limits of these groups, of any controller and version."""
         changed, refused = False, []
         for group in groups:
@@ -87,7 +87,7 @@ class Fence:
                 except ResizeRefusedError as error:
                     if not error.gone:
                         refused.append(str(error))
-        return Kept(changed, tuple(refused))
+        return KeptMemory(changed, tuple(refused))
 
     def lift(self) -> None:
         """Restore the original values, unless another program has changed them.

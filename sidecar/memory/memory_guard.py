@@ -61,7 +61,7 @@ class GuardRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldMemory:
     """A container at the node that has processes, as the guard sees it."""
 
     container_id: str
@@ -99,7 +99,7 @@ class Memory:
     """Available physical memory, or the memory left in the containers' own fence if that is less."""
     stall_ratio: float | None
     """PSI memory, full, avg10; None without PSI."""
-    containers: tuple[Held, ...]
+    containers: tuple[HeldMemory, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +263,7 @@ class MemoryGuard:
         limit_mb = rules.last_resort_mb if event.free_mb < rules.last_resort_mb else rules.reserve_mb
         return max(1, limit_mb - event.free_mb)
 
-    def _dying(self, container: Held) -> bool:
+    def _dying(self, container: HeldMemory) -> bool:
         return container.container_id in self._killed
 
     def _waits(self) -> bool:
@@ -283,7 +283,7 @@ class MemoryGuard:
         return [Alarm(f"{text}: others hold {others_mb} MB, which is for YARN's own monitor and the kernel to judge")]
 
 
-def _cost(container: Held, short_mb: int) -> tuple[float, ...]:
+def _cost(container: HeldMemory, short_mb: int) -> tuple[float, ...]:
     """Return the cost of losing a container; the lowest is killed first.
 
     Containers above their allocation, the highest excess first; then those that free enough, so that no kill is in
@@ -295,7 +295,7 @@ def _cost(container: Held, short_mb: int) -> tuple[float, ...]:
     return (1, vain, container.attained_s, not container.shrunk, -container.started_s)
 
 
-def _reason(victim: Held, may_go: list[Held], short_mb: int) -> str:
+def _reason(victim: HeldMemory, may_go: list[HeldMemory], short_mb: int) -> str:
     if victim.excess_mb:
         return f"it uses {victim.holds_mb} MB and asked for {victim.allocated_mb} MB"
     others = sum(1 for c in may_go if c.holds_mb >= short_mb) or len(may_go)

@@ -11,7 +11,7 @@ from enum import StrEnum
 from policies.common.shrinking import Shrinking
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, Grant, Shed, Targets
-from sidecar.cpu_sharing.events import LasCommand, Ready, Resized, Served, Squeezed
+from sidecar.cpu_sharing.events import LasCommand, ReadyContainer, Resized, Served, Squeezed
 
 
 class Outcome(StrEnum):
@@ -282,7 +282,7 @@ Event = (
     | NodeManagerState
     | Dying
     | KillAsked
-    | Ready
+    | ReadyContainer
     | Served
     | Resized
     | Squeezed

@@ -8,8 +8,8 @@ from typing import Final
 from policies.model import Resources
 from sidecar.node.container import GUARANTEED, Container
 from sidecar.node.node_room import NodeRoom
-from sidecar.node.queue.wait_estimate import Job, Room, remaining_s, starts_s, wait_matrix
-from sidecar.node.queue.waiting_queue import Waiting
+from sidecar.node.queue.wait_estimate import CoreRoom, WaitingJob, remaining_s, starts_s, wait_matrix
+from sidecar.node.queue.waiting_queue import WaitingStart
 
 TYPICAL: Final = Resources(1024, 1)
 """Assumed size of the next container while none has arrived."""
@@ -22,11 +22,11 @@ class Forecast:
 
     def __init__(self, room: NodeRoom, now_s: float, default_expected_s: float = DEFAULT_S) -> None:
         state = room.state
-        self.waiting: Sequence[Waiting] = state.queue.in_order(now_s)
+        self.waiting: Sequence[WaitingStart] = state.queue.in_order(now_s)
         """In the order in which they will start."""
         self._running = [job_of(room, c, now_s, default_expected_s) for c in state.using() if not c.start.am]
-        self._jobs = jobs = [Job(room.counted(w.view.resources), w.view.expected_s) for w in self.waiting]
-        self._space = space = Room(room.counted(room.free_for_queueable()), room.left_q())
+        self._jobs = jobs = [WaitingJob(room.counted(w.view.resources), w.view.expected_s) for w in self.waiting]
+        self._space = space = CoreRoom(room.counted(room.free_for_queueable()), room.left_q())
         self.starts_s: Sequence[float] = starts_s(space, self._running, jobs)
         """When each of `waiting` starts; it never decreases."""
         next_one = jobs[0].resources if jobs else room.counted(TYPICAL)
@@ -51,10 +51,10 @@ class Forecast:
         return max((late - soon for late, soon in zip(after, before, strict=True)), default=0.0)
 
 
-def job_of(room: NodeRoom, container: Container, now_s: float, default_expected_s: float) -> Job:
+def job_of(room: NodeRoom, container: Container, now_s: float, default_expected_s: float) -> WaitingJob:
     """Return a container that uses the node in the form of the estimate."""
     begun_s = container.started_s if container.started_s is not None else now_s
-    return Job(
+    return WaitingJob(
         room.counted(container.start.resources),
         container.expected_s or default_expected_s,
         max(0.0, now_s - begun_s),

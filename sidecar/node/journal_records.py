@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, Grant
 from sidecar.cpu_sharing.events import NEW, Story
-from sidecar.cpu_sharing.share import Share
+from sidecar.cpu_sharing.share import CoreShare
 from sidecar.node.container import Container
 from sidecar.node.events import Start
 from sidecar.node.node_state import NodeState
@@ -83,7 +83,7 @@ class Kept(BaseModel):
         return container
 
 
-def record(container: Container, share: Share | None) -> Kept:
+def record(container: Container, share: CoreShare | None) -> Kept:
     """Return the record of a container."""
     start = container.start
     return Kept(
@@ -111,7 +111,7 @@ def record(container: Container, share: Share | None) -> Kept:
 
 
 @dataclass(slots=True)
-class Memory:
+class MemoryRecord:
     """The whole content of a journal."""
 
     node: str = ""
@@ -173,12 +173,12 @@ class Memory:
                 self.entries[container_id] = self.entries[container_id].model_copy(update={"story": Story(**story)})
 
 
-def read(text: str) -> Memory:
+def read(text: str) -> MemoryRecord:
     """Parse a journal; a last line without a line end was never finished, and is ignored.
 
     Raises BadJournalError when a line cannot be parsed, or the journal does not begin with its first line.
     """
-    memory = Memory()
+    memory = MemoryRecord()
     *lines, _ = text.split("\n")
     if not lines or not lines[0].startswith('{"journal":'):
         raise BadJournalError("it does not begin as a journal of a sidecar does")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sidecar.cpu_sharing.events import Ready, Resized, Served, Squeezed
+from sidecar.cpu_sharing.events import ReadyContainer, Resized, Served, Squeezed
 from sidecar.node.container import Rules
 from sidecar.node.endings import Endings
 from sidecar.node.events import (
@@ -48,9 +48,9 @@ from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.node_state import NodeState
 from sidecar.node.proxy_orders import ProxyOrders
-from sidecar.node.recovery import Recovery, Restored
+from sidecar.node.recovery import NodeRecovery, Restored
 from sidecar.node.sharing import Sharing
-from sidecar.node.starts.admission import Admission
+from sidecar.node.starts.admission import StartAdmission
 from sidecar.node.starts.guaranteed_starts import GuaranteedStarts
 from sidecar.node.starts.held_starts import HeldStarts
 from sidecar.node.starts.launches import Launches
@@ -59,7 +59,7 @@ Handler = Callable[[Any], None]
 """Handles one class of events: changes the state, and puts commands into `state.out`."""
 
 
-class Node:
+class SidecarNode:
     """One node, composed of its parts. `handle(event)` is the only way in; `state` and `room` may be read."""
 
     def __init__(self, rules: Rules, policies: NodePolicies, sharing: Sharing | None = None) -> None:
@@ -69,10 +69,10 @@ class Node:
         self.launches = Launches(state, self.endings)
         self.guaranteed = GuaranteedStarts(self.room, self.endings, self.launches, policies)
         self.held_starts = HeldStarts(self.room, self.endings, self.launches, policies)
-        self.admission = Admission(self.endings, self.launches, self.guaranteed, self.held_starts)
+        self.admission = StartAdmission(self.endings, self.launches, self.guaranteed, self.held_starts)
         self.orders = ProxyOrders(self.room, self.endings)
         self.nm_queue = NmQueue(state, self.endings, self.orders)
-        self.recovery = Recovery(state, self.endings, self.launches)
+        self.recovery = NodeRecovery(state, self.endings, self.launches)
         self._handlers = self._by_event()
 
     def _by_event(self) -> dict[type[Any], Handler]:
@@ -104,7 +104,7 @@ class Node:
             NodeManagerState: self._nodemanager,
             Squeezed: self._squeezed,
             Retuned: self._retuned,
-            Ready: self._shared,
+            ReadyContainer: self._shared,
             Served: self._shared,
             Resized: self._shared,
             Tick: self._tick,
@@ -149,7 +149,7 @@ class Node:
         self.room.retune(event.shrinking)
         self.state.out.extend(self.state.sharing.retune(event.shrinking, event.now_s))
 
-    def _shared(self, event: Ready | Served | Resized | Squeezed) -> None:
+    def _shared(self, event: ReadyContainer | Served | Resized | Squeezed) -> None:
         self.state.out.extend(self.state.sharing.handle(event))
 
     def _tick(self, event: Tick) -> None:

@@ -15,7 +15,7 @@ from quicksilver.common.messages import EventKind
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.endings import Endings
 from sidecar.node.events import Adopted, Answered, Doubtful, Outcome, Start, Unfinished, Unlaunched, Watch
-from sidecar.node.journal_records import SEQ_SKIPPED, Kept, Memory
+from sidecar.node.journal_records import SEQ_SKIPPED, Kept, MemoryRecord
 from sidecar.node.node_state import NodeState
 from sidecar.node.phases import STARTS, Phase
 from sidecar.node.starts.launches import Launches
@@ -32,11 +32,11 @@ UNLAUNCHED_S: Final = 10.0
 class Restored:
     """The journal of the previous process; handled before anything else."""
 
-    memory: Memory
+    memory: MemoryRecord
     now_s: float
 
 
-class Recovery:
+class NodeRecovery:
     """Takes over containers that this sidecar process did not start."""
 
     def __init__(self, state: NodeState, endings: Endings, launches: Launches) -> None:

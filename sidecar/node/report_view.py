@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from policies.model import Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, Report, WaitBySize
-from sidecar.cpu_sharing.share import Share
+from sidecar.cpu_sharing.share import CoreShare
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.forecast import DEFAULT_S, Forecast
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_state import NodeState
 from sidecar.node.wait_reason import WaitReasons
 
@@ -17,12 +17,12 @@ WAIT_SIZES: Final = 6
 """Sizes in each dimension for which waits are reported; each of all is a forecast of the queue."""
 
 
-def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
+def fill_report(report: Report, node: SidecarNode, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
     """Return `report` with sums, estimates and containers; default_expected_s: for tasks without an estimate."""
     return report.model_copy(update=picture(node, now_s, default_expected_s))
 
 
-def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> dict[str, Any]:
+def picture(node: SidecarNode, now_s: float, default_expected_s: float = DEFAULT_S) -> dict[str, Any]:
     """Return the report fields that describe the node's state."""
     state = node.state
     g, q = state.used(GUARANTEED), state.used(QUEUEABLE, FOREIGN)
@@ -52,7 +52,7 @@ def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> 
     }
 
 
-def waits_by_size(node: Node, ahead: Forecast) -> list[WaitBySize]:
+def waits_by_size(node: SidecarNode, ahead: Forecast) -> list[WaitBySize]:
     """Return the waits for sizes of 1, 2, 4, .. GB and vcores up to the node's own: up to WAIT_SIZES each."""
     capacity = node.state.rules.capacity
     memories = sizes_up_to(capacity.memory_mb, 1024)
@@ -74,14 +74,14 @@ def sizes_up_to(most: float, least: float) -> list[float]:
     return [*below[-(WAIT_SIZES - 1) :], *sizes]
 
 
-def slots(node: Node) -> int:
+def slots(node: SidecarNode) -> int:
     """Return how many containers of one vcore start at once: N + Q (Kairos §4.3.3); 0 where none is ever shrunk."""
     if not node.state.rules.shares_cpu:
         return 0
     return int((node.room.free_for_queueable() + node.state.used()).vcores)
 
 
-def since_queueable_s(node: Node, now_s: float) -> float:
+def since_queueable_s(node: SidecarNode, now_s: float) -> float:
     """Return Tl in seconds."""
     last_s = node.state.last_queueable_s
     if last_s is None or any(c.kind == QUEUEABLE for c in node.state.using()):
@@ -89,7 +89,7 @@ def since_queueable_s(node: Node, now_s: float) -> float:
     return max(0.0, now_s - last_s)
 
 
-def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[ContainerReport]:
+def containers(node: SidecarNode, now_s: float, ahead: Forecast | None = None) -> list[ContainerReport]:
     """Return all containers, the waiting ones in the order in which they will start behind the others."""
     ahead = ahead or Forecast(node.room, now_s)
     order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
@@ -98,7 +98,7 @@ def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[
     return [_report(node.state, c, order.get(c.id), now_s, ahead, reasons) for c in in_order]
 
 
-def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
+def container(node: SidecarNode, container_id: str, now_s: float) -> ContainerReport | None:
     """Return one container, or None when it is not here."""
     return next((c for c in containers(node, now_s) if c.container_id == container_id), None)
 
@@ -138,5 +138,5 @@ def _bypassed_s(state: NodeState, container: Container) -> float:
     return waiting.view.bypassed_s if waiting is not None else 0.0
 
 
-def _ago_s(share: Share | None, now_s: float) -> float | None:
+def _ago_s(share: CoreShare | None, now_s: float) -> float | None:
     return None if share is None or share.shrunk_s is None else round(max(0.0, now_s - share.shrunk_s), 3)

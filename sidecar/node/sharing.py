@@ -20,16 +20,16 @@ from sidecar.cpu_sharing.events import (
     LasRules,
     Left,
     Pinned,
-    Ready,
+    ReadyContainer,
     Resized,
     Ruled,
     Served,
+    SharingTurn,
     Squeezed,
     Story,
-    Turn,
 )
 from sidecar.cpu_sharing.las import Las
-from sidecar.cpu_sharing.share import Share
+from sidecar.cpu_sharing.share import CoreShare
 from sidecar.node.container import Container, Rules
 
 
@@ -80,7 +80,7 @@ class Sharing:
         self.memory_used_mb.pop(container_id, None)
         return self.las.handle(Left(container_id, now_s)) if self.las is not None else []
 
-    def handle(self, event: Ready | Served | Resized | Squeezed | Ruled) -> list[LasCommand]:
+    def handle(self, event: ReadyContainer | Served | Resized | Squeezed | Ruled) -> list[LasCommand]:
         """Pass on a measurement, or the result of a resize."""
         return self._pass(event)
 
@@ -92,7 +92,7 @@ class Sharing:
 
     def turn(self, now_s: float) -> list[LasCommand]:
         """Handle that time went by."""
-        return self._pass(Turn(now_s))
+        return self._pass(SharingTurn(now_s))
 
     def retune(self, shrinking: Shrinking, now_s: float) -> list[LasCommand]:
         """Apply settings; how a container gives way stays as it was when it started."""
@@ -111,11 +111,11 @@ class Sharing:
             return Way.NONE
         return self.shrinking.way(replace(container.view(), kind=Kind.QUEUEABLE))
 
-    def share(self, container_id: str) -> Share | None:
+    def share(self, container_id: str) -> CoreShare | None:
         """Return the machine's record of a container."""
         return self.las.shares.get(container_id) if self.las is not None else None
 
-    def shares(self) -> Mapping[str, Share]:
+    def shares(self) -> Mapping[str, CoreShare]:
         """Return the machine's records of all containers."""
         return self.las.shares if self.las is not None else {}
 

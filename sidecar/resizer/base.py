@@ -44,7 +44,7 @@ class Leader:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ContainerUsage:
     """Use of a container since it was attached; None where the mechanism does not measure it."""
 
     cpu_s: float | None
@@ -86,7 +86,7 @@ class Resizer(Protocol):
     def reassert(self, container_id: str) -> None:
         """Write the last limits again, and attach escaped processes. Raises ResizeRefusedError."""
 
-    def usage(self, container_id: str) -> Usage:
+    def usage(self, container_id: str) -> ContainerUsage:
         """Return the container's use; Usage(None, None) when it is gone."""
 
     def detach(self, container_id: str) -> None:

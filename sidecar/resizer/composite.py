@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Protocol, runtime_checkable
 
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.docker.resizer import DockerResizer
 from sidecar.resizer.processes import PROC, family, scan
 
@@ -30,7 +30,7 @@ class _Ending(Protocol):
 
 
 @dataclass(slots=True)
-class _Place:
+class _CgroupPlace:
     resizer: Resizer
     leader: Leader
     attached_s: float
@@ -54,7 +54,7 @@ class DockerOr:
         self.name = f"{docker.name} or {fallback.name}"
         self.pauses_only = fallback.pauses_only
         self._now_s = now_s
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, _CgroupPlace] = {}
 
     def of(self, container_id: str) -> Resizer:
         """Return the resizer that a container is attached to. Raises ResizeRefusedError when none has."""
@@ -70,7 +70,7 @@ class DockerOr:
             self.detach(container_id)  # it was launched again
         resizer = self._choose(container_id, leader)
         resizer.attach(container_id, leader)
-        self._places[container_id] = _Place(resizer, leader, self._now_s())
+        self._places[container_id] = _CgroupPlace(resizer, leader, self._now_s())
 
     def shrink(self, container_id: str, cores: float) -> None:
         """Bound the container's CPU."""
@@ -101,10 +101,10 @@ class DockerOr:
             place.last(self.docker)
         before.detach(container_id)
 
-    def usage(self, container_id: str) -> Usage:
+    def usage(self, container_id: str) -> ContainerUsage:
         """Return the container's use."""
         place = self._places.get(container_id)
-        return place.resizer.usage(container_id) if place else Usage(None, None)
+        return place.resizer.usage(container_id) if place else ContainerUsage(None, None)
 
     def detach(self, container_id: str) -> None:
         """Detach the container."""
@@ -144,7 +144,7 @@ class DockerOr:
             raise ResizeRefusedError(container_id, "attach", why, retriable=True)
         return self.fallback
 
-    def _is_late(self, container_id: str, place: _Place) -> bool:
+    def _is_late(self, container_id: str, place: _CgroupPlace) -> bool:
         if place.resizer is self.docker or self._now_s() - place.attached_s > self.late_s:
             return False
         try:
@@ -159,7 +159,7 @@ class DockerOr:
         action(place.resizer)
         place.last = action
 
-    def _place(self, container_id: str) -> _Place:
+    def _place(self, container_id: str) -> _CgroupPlace:
         place = self._places.get(container_id)
         if place is None:
             raise ResizeRefusedError(container_id, "resize", "it was not attached")

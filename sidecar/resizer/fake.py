@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 
 
 class Fake(Resizer):
@@ -15,7 +15,7 @@ class Fake(Resizer):
         self.leaders: dict[str, Leader] = {}
         self.cores: dict[str, float | None] = {}
         """By attached container: None with full limits, 0 while it is frozen."""
-        self.used: dict[str, Usage] = {}
+        self.used: dict[str, ContainerUsage] = {}
         self.rewritten: set[str] = set()
         """Containers whose limits another program has changed."""
         self.calls: list[tuple[str, str]] = []
@@ -50,8 +50,12 @@ class Fake(Resizer):
         self._attached("reassert", container_id)
         self.rewritten.discard(container_id)
 
-    def usage(self, container_id: str) -> Usage:  # noqa: D102
-        return self.used.get(container_id, Usage(0.0, 0)) if container_id in self.leaders else Usage(None, None)
+    def usage(self, container_id: str) -> ContainerUsage:  # noqa: D102
+        return (
+            self.used.get(container_id, ContainerUsage(0.0, 0))
+            if container_id in self.leaders
+            else ContainerUsage(None, None)
+        )
 
     def detach(self, container_id: str) -> None:  # noqa: D102
         self._called("detach", container_id)

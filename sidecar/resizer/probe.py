@@ -44,7 +44,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Squeeze:
+class ProbeSqueeze:
     """What a shrunk container gives back of its memory, as parts of what it uses (see `Cgroup2`); 0 for nothing."""
 
     high_ratio: float = 0.0
@@ -56,7 +56,7 @@ class Squeeze:
         return bool(self.high_ratio or self.reclaim_ratio)
 
 
-NO_SQUEEZE: Final = Squeeze()
+NO_SQUEEZE: Final = ProbeSqueeze()
 
 
 def choose(
@@ -66,7 +66,7 @@ def choose(
     conf: HadoopConf | None = None,
     memory: bool = True,
     docker_url: str | None = None,
-    squeeze: Squeeze = NO_SQUEEZE,
+    squeeze: ProbeSqueeze = NO_SQUEEZE,
     proc: Path = PROC,
 ) -> Chosen:
     """Return the first mechanism that works: `mechanism`, or with "auto" cgroup v2, cgroup v1, signals.
@@ -134,7 +134,7 @@ def _signals(proc: Path) -> Resizer:
     return Signals(proc)
 
 
-def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, squeeze: Squeeze) -> Cgroup2:
+def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, squeeze: ProbeSqueeze) -> Cgroup2:
     from sidecar.resizer.cgroup.v2 import Cgroup2
 
     ratios = {"high_ratio": squeeze.high_ratio, "reclaim_ratio": squeeze.reclaim_ratio}

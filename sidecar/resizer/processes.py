@@ -21,7 +21,7 @@ _BEGAN_WITHIN_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class ContainerProcess:
     """A line of /proc/PID/stat."""
 
     pid: int
@@ -44,7 +44,7 @@ class Process:
         return self.state in "Tt"
 
 
-def look(pid: int, proc: Path = PROC) -> Process | None:
+def look(pid: int, proc: Path = PROC) -> ContainerProcess | None:
     """Return a process, None when there is none with this number."""
     try:
         return _parsed(pid, _bytes(f"{proc}/{pid}/stat"))
@@ -52,13 +52,13 @@ def look(pid: int, proc: Path = PROC) -> Process | None:
         return None
 
 
-def scan(proc: Path = PROC) -> dict[int, Process]:
+def scan(proc: Path = PROC) -> dict[int, ContainerProcess]:
     """Return all processes of the machine (of this pid namespace)."""
     processes = (look(int(name), proc) for name in os.listdir(proc) if name.isdigit())  # noqa: PTH208
     return {process.pid: process for process in processes if process is not None}
 
 
-def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) -> dict[int, Process]:
+def family(leader: Leader, processes: Mapping[int, ContainerProcess], proc: Path = PROC) -> dict[int, ContainerProcess]:
     """Return the processes of a container: its leader, the leader's session, and everything that descends from them.
 
     The session is found after the leader has ended, too: its number is not given away while the session lives.
@@ -69,7 +69,7 @@ def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) 
     members = {p.pid: p for p in processes.values() if p.session == leader.pid}
     if first is not None:
         members[first.pid] = first
-    children: dict[int, list[Process]] = {}
+    children: dict[int, list[ContainerProcess]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
     todo = list(members)
@@ -92,12 +92,12 @@ def cpu_s(leaders: Mapping[str, Leader], proc: Path = PROC) -> dict[str, float]:
     }
 
 
-def same(process: Process, leader: Leader, proc: Path = PROC) -> bool:
+def same(process: ContainerProcess, leader: Leader, proc: Path = PROC) -> bool:
     """Return whether a process is the leader, and not another one with a recycled number."""
     return abs(began_s(process, proc) - leader.began_s) <= _BEGAN_WITHIN_S
 
 
-def began_s(process: Process, proc: Path = PROC) -> float:
+def began_s(process: ContainerProcess, proc: Path = PROC) -> float:
     """Return when a process began, Unix seconds."""
     return _boot_s(proc) + process.began / TICKS
 
@@ -143,9 +143,9 @@ def anonymous_mb(pid: int, proc: Path = PROC) -> float:
     return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def _parsed(pid: int, line: bytes) -> Process:
+def _parsed(pid: int, line: bytes) -> ContainerProcess:
     words = line[line.rindex(b")") + 2 :].split()
-    return Process(
+    return ContainerProcess(
         pid=pid,
         state=words[0].decode(),
         parent=int(words[1]),

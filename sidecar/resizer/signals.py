@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.attached import AttachedTable, detach_all
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
-from sidecar.resizer.processes import PROC, TICKS, Process, anonymous_mb, family, look, scan
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
+from sidecar.resizer.processes import PROC, TICKS, ContainerProcess, anonymous_mb, family, look, scan
 
 _WITHIN_S: Final = 1.0
 _POLL_S: Final = 0.002
@@ -98,13 +98,13 @@ class Signals(Resizer):
         if self._containers[container_id].still:
             self.freeze(container_id)
 
-    def usage(self, container_id: str) -> Usage:  # noqa: D102
+    def usage(self, container_id: str) -> ContainerUsage:  # noqa: D102
         container = self._containers.get(container_id)
         members = self._living(container.leader) if container else {}
         if container is None or not members:
-            return Usage(None, None)
+            return ContainerUsage(None, None)
         container.used_s = max(container.used_s, _cpu_s(members) - container.before_s)
-        return Usage(container.used_s, round(sum(anonymous_mb(pid, self._proc) for pid in members)))
+        return ContainerUsage(container.used_s, round(sum(anonymous_mb(pid, self._proc) for pid in members)))
 
     def detach(self, container_id: str) -> None:  # noqa: D102
         if container_id in self._containers:
@@ -125,11 +125,11 @@ class Signals(Resizer):
         """Resume everything. Raises the last ResizeRefusedError."""
         detach_all(self, self._containers)
 
-    def _living(self, leader: Leader) -> dict[int, Process]:
+    def _living(self, leader: Leader) -> dict[int, ContainerProcess]:
         members = family(leader, scan(self._proc), self._proc)
         return members if any(not p.over for p in members.values()) else {}
 
-    def _moving(self, container: _Held) -> list[Process]:
+    def _moving(self, container: _Held) -> list[ContainerProcess]:
         return [p for p in self._living(container.leader).values() if not p.stopped and not p.over]
 
 
@@ -157,7 +157,7 @@ def go_on(container_id: str, leader: Leader, but: set[tuple[int, int]], proc: Pa
         time.sleep(_POLL_S)
 
 
-def _send(container_id: str, process: Process, number: int, proc: Path) -> None:
+def _send(container_id: str, process: ContainerProcess, number: int, proc: Path) -> None:
     """Send a signal to this process, never to another one that reuses its pid. Raises ResizeRefusedError."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -176,5 +176,5 @@ def _send(container_id: str, process: Process, number: int, proc: Path) -> None:
         os.close(pidfd)
 
 
-def _cpu_s(members: Mapping[int, Process]) -> float:
+def _cpu_s(members: Mapping[int, ContainerProcess]) -> float:
     return sum(p.ticks for p in members.values()) / TICKS

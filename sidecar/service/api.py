@@ -14,12 +14,12 @@ from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, i
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
 from sidecar.metrics import CONTENT_TYPE
 from sidecar.node.events import Drain, Dropped, Granted
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.report_view import container, containers
 from sidecar.service.dispatcher import Dispatcher
 
 
-class Health(Message):
+class SidecarHealth(Message):
     """Health of the sidecar, and its limitations."""
 
     status: str
@@ -72,7 +72,7 @@ def _grant_routes(app: FastAPI, dispatcher: Dispatcher) -> None:
         return Response(status_code=204)
 
 
-def _node_routes(app: FastAPI, node: Node, report: Callable[[], Report]) -> None:
+def _node_routes(app: FastAPI, node: SidecarNode, report: Callable[[], Report]) -> None:
     @app.get("/v1/node", response_model=Report)
     async def node_state() -> Report:
         """Return the report for the proxy, without the events."""

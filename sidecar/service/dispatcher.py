@@ -12,7 +12,7 @@ from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE
 from sidecar.node.events import Tick
 from sidecar.service.node_commands import NodeCommands
 from sidecar.service.node_journal import NodeJournal
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 
@@ -27,7 +27,7 @@ class Dispatcher:
     def __init__(
         self,
         gates: GateRunner,
-        watcher: Watcher,
+        watcher: ProcessWatcher,
         reporter: Reporter,
         resizing: ResizeExecutor | None = None,
         journal: NodeJournal | None = None,

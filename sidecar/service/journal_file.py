@@ -14,7 +14,7 @@ from typing import Final
 
 from quicksilver.common.process.journal_file import DamagedJournalError, JournalFile, JournalInUseError
 from quicksilver.common.process.logs import get_logger
-from sidecar.node.journal_records import BadJournalError, Memory, read
+from sidecar.node.journal_records import BadJournalError, MemoryRecord, read
 
 log = get_logger(__name__)
 SYSTEM_DIRS: Final = (Path("/var/lib/quicksilver/sidecar"), Path("/var/lib/quicksilver"))
@@ -43,7 +43,7 @@ class Journal:
         self._unread = ""
         """Why the previous process's file was not read; it is set aside then."""
 
-    def recall(self, node: str) -> Memory | None:
+    def recall(self, node: str) -> MemoryRecord | None:
         """Return the state that the previous process left; None when there is none of this node.
 
         A file that cannot be parsed is set aside. Raises JournalInUseError when another process uses it.

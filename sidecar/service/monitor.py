@@ -12,7 +12,7 @@ from typing import Final
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Squeezed
 from sidecar.memory.cgroup_fence import Fence, FenceLimits, default_daemon_cores, fence_mb
-from sidecar.memory.memory_guard import Alarm, GuardCommand, Held, Kill, Memory, MemoryGuard, Squeeze
+from sidecar.memory.memory_guard import Alarm, GuardCommand, HeldMemory, Kill, Memory, MemoryGuard, Squeeze
 from sidecar.memory.pressure import Gauge, group_memory
 from sidecar.node.events import KillAsked
 from sidecar.node.phases import USING
@@ -92,11 +92,11 @@ class Monitor:
                 self._refused.add(why)
                 log.warning("the fence around the containers is not complete", why=why)
 
-    def _containers(self) -> tuple[Held, ...]:
+    def _containers(self) -> tuple[HeldMemory, ...]:
         node = self.dispatcher.node
         small = frozenset(self.resizing.small()) if self.resizing is not None else frozenset()
         return tuple(
-            Held(
+            HeldMemory(
                 container_id=entry.id,
                 kind=entry.kind,
                 allocated_mb=entry.start.resources.memory_mb,

@@ -34,7 +34,7 @@ from sidecar.node.events import (
     Watch,
 )
 from sidecar.node.phases import Phase
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.traces import trace_event
@@ -51,7 +51,7 @@ class NodeCommands:
     def __init__(
         self,
         gates: GateRunner,
-        watcher: Watcher,
+        watcher: ProcessWatcher,
         reporter: Reporter,
         resizing: ResizeExecutor | None,
         node_id: Callable[[], str] = lambda: "",

@@ -11,8 +11,8 @@ from quicksilver.common.messages import ContainerEvent
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Story
 from sidecar.node.events import Command, ReportEvent
-from sidecar.node.journal_records import Memory, acked_line, all_lines, event_line, line_of, served_line
-from sidecar.node.node import Node
+from sidecar.node.journal_records import MemoryRecord, acked_line, all_lines, event_line, line_of, served_line
+from sidecar.node.node import SidecarNode
 from sidecar.service.journal_file import Journal
 
 log = get_logger(__name__)
@@ -32,7 +32,12 @@ class NodeJournal:
     """The journal of one node machine. `node_name` is written into it; a journal of another node is set aside."""
 
     def __init__(
-        self, path: Path, node_name: str, node: Node, identity: Identity, unacknowledged: Iterable[ContainerEvent]
+        self,
+        path: Path,
+        node_name: str,
+        node: SidecarNode,
+        identity: Identity,
+        unacknowledged: Iterable[ContainerEvent],
     ) -> None:
         self._node, self._node_name, self._identity = node, node_name, identity
         self._file = Journal(path, lambda: all_lines(node.state, node_name, identity.boot, unacknowledged))
@@ -49,7 +54,7 @@ class NodeJournal:
         """Why the journal is not written now; "" while it is."""
         return self._file.why
 
-    def recall(self) -> Memory | None:
+    def recall(self) -> MemoryRecord | None:
         """Return the previous process's state and continue its sequence of events; None if there is none."""
         memory = self._file.recall(self._node_name)
         if memory is not None:

@@ -7,10 +7,10 @@ import time
 from quicksilver.common.messages import Ack
 from sidecar.connections.event_queue import EventQueue
 from sidecar.node.events import Drain, Dropped, Targeted
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 
 
-def handle_ack(ack: Ack, node: Node, queue: EventQueue) -> bool:
+def handle_ack(ack: Ack, node: SidecarNode, queue: EventQueue) -> bool:
     """Pass the proxy's orders to the node machine; return whether the node should report again at once."""
     now_s = time.time()
     drain_changed = ack.drain is not None and ack.drain != node.state.drains.get("yarn", "")

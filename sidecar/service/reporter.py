@@ -31,7 +31,7 @@ MAX_ANSWER: Final = 8 << 20
 _REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
 
 
-class Line(ABC):
+class ReportLine(ABC):
     """The connection to one proxy; its calls do not wait for those of others."""
 
     def __init__(self, url: str) -> None:
@@ -50,7 +50,7 @@ class Line(ABC):
         """Release the resources of the line."""
 
 
-class RestLine(Line):
+class RestLine(ReportLine):
     """A line over one kept connection."""
 
     def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
@@ -81,7 +81,7 @@ class Reporter:
 
     def __init__(
         self,
-        lines: Sequence[Line],
+        lines: Sequence[ReportLine],
         settings: SidecarSettings,
         metrics: SidecarMetrics,
         build: Callable[[list[ContainerEvent]], Report],
@@ -123,7 +123,7 @@ class Reporter:
             for line in self._lines:
                 group.create_task(self._run(line), name=f"reports to {line.url}")
 
-    async def _run(self, line: Line) -> None:
+    async def _run(self, line: ReportLine) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.settings.report_s):
@@ -141,7 +141,7 @@ class Reporter:
         """Send one report to each proxy; return whether one took it."""
         return any(await asyncio.gather(*(self._send(line) for line in self._lines)))
 
-    async def _send(self, line: Line) -> bool:
+    async def _send(self, line: ReportLine) -> bool:
         events = [event for event, _ in zip(self._events, range(_EVENTS_PER_REPORT), strict=False)]
         try:
             ack = await line.post(self._build(events))
@@ -156,7 +156,7 @@ class Reporter:
         for line in self._lines:
             await line.close()
 
-    def _taken(self, line: Line, ack: Ack, sent: int) -> None:
+    def _taken(self, line: ReportLine, ack: Ack, sent: int) -> None:
         self.metrics.reports.labels("taken").inc()
         if line.reachable is not True or line.active is not ack.active:
             message = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
@@ -175,7 +175,7 @@ class Reporter:
         if self._on_ack(ack):
             self.changed()
 
-    def _failed(self, line: Line, error: Exception) -> None:
+    def _failed(self, line: ReportLine, error: Exception) -> None:
         self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()
         now_s = asyncio.get_running_loop().time()
         if line.reachable is not False or now_s - line.warned_s >= _REMIND_S:

@@ -22,7 +22,7 @@ from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
-from quicksilver.common.http.servlets.conf import Property, policy_rows, section_rows
+from quicksilver.common.http.servlets.conf import ShownProperty, policy_rows, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.kerberos.async_login import AsyncLogin
@@ -43,7 +43,7 @@ from sidecar.memory.memory_guard import MemoryGuard
 from sidecar.memory.pressure import Gauge
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Drain, Physical, Retuned
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import overcommits
 from sidecar.node.recovery import Restored
@@ -51,7 +51,7 @@ from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader
 from sidecar.resizer.probe import Chosen
 from sidecar.resizer.processes import cpu_s
-from sidecar.service.api import Health, make_api
+from sidecar.service.api import SidecarHealth, make_api
 from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.guarded_policies import GuardedPolicies
 from sidecar.service.guardian_client import Guardian
@@ -60,7 +60,7 @@ from sidecar.service.monitor import Monitor
 from sidecar.service.nm.nm_poller import NodeManagerPoller
 from sidecar.service.nm.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reload import takeable
 from sidecar.service.reporter import Reporter, RestLine
@@ -119,7 +119,7 @@ class Sidecar:
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
         self.monitor = Monitor(self.dispatcher, guard, gauge, self._guardian)
 
-    def _make_node(self, choice: Chosen) -> Node:
+    def _make_node(self, choice: Chosen) -> SidecarNode:
         settings, policies, capacity = self.settings, self.policies, self.place.capacity
         shrinking = policies.current.node.shrinking() if choice.resizer is not None else None
         if shrinking is not None:
@@ -130,7 +130,7 @@ class Sidecar:
         sharing = Sharing(shrinking, rules)
         if choice.resizer is not None and sharing.las is not None:
             sharing.whole = choice.resizer.pauses_only
-        return Node(
+        return SidecarNode(
             rules,
             NodePolicies(
                 policies.order_key,
@@ -164,7 +164,7 @@ class Sidecar:
             if resizing is not None:
                 resizing.attach(container_id, Leader(pid, began_s))
 
-        watcher = Watcher(place.local_dirs, settings.watch_poll_s, self._process_ended, process_found)
+        watcher = ProcessWatcher(place.local_dirs, settings.watch_poll_s, self._process_ended, process_found)
         self.policies.cpu_times = lambda container_ids: cpu_s(watcher.leaders(container_ids))
         gates = GateRunner(self.node, settings, metrics, queue, connector(place.upstream))
         unacknowledged: deque[ContainerEvent] = deque()
@@ -230,13 +230,13 @@ class Sidecar:
         """Read the settings again. Raises ReloadRefusedError."""
         return await self._reloader.reload(author, how, request.file if request is not None else "")
 
-    def health(self) -> Health:
+    def health(self) -> SidecarHealth:
         """Return the health of the sidecar."""
         return self.status.health(self.nm_rest.answers, self.dispatcher.reporter.reachable)
 
     # Settings
 
-    def properties(self) -> list[Property]:
+    def properties(self) -> list[ShownProperty]:
         """Return the settings in force, for /conf."""
         file, place, policies = str(self._reloader.source or ""), self.place, self.policies.current
         derived = {

@@ -12,11 +12,11 @@ from sidecar.config import Place
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.node.report_view import fill_report
 from sidecar.resizer.probe import Chosen
-from sidecar.service.api import Health
+from sidecar.service.api import SidecarHealth
 from sidecar.service.guarded_policies import GuardedPolicies
 from sidecar.service.nm.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.shadow.node_shadow import NodeShadow
 
 _ENCRYPTED_S: Final = 600.0
@@ -36,7 +36,7 @@ class Limitations:
         gates: GateRunner,
         policies: GuardedPolicies,
         choice: Chosen,
-        watcher: Watcher,
+        watcher: ProcessWatcher,
         journal: NodeJournal | None,
         nm_rest: NodeManagerRest,
     ) -> None:
@@ -96,11 +96,11 @@ class Status:
         )
         return fill_report(report, self._node, now_s)
 
-    def health(self, nm_answers: bool | None, proxy_answers: bool | None) -> Health:
+    def health(self, nm_answers: bool | None, proxy_answers: bool | None) -> SidecarHealth:
         """Return the health. nm_answers: whether the NodeManager's REST answers; None: not asked yet."""
         nodemanager = False if self._node.state.nm_down else nm_answers
         fine = nodemanager is not False and proxy_answers is not False
-        return Health(
+        return SidecarHealth(
             status="ok" if fine else "degraded",
             version=version(),
             node_id=self._identity.node_id,

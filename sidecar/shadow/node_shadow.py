@@ -16,7 +16,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Gap, Resources
 from quicksilver.common.messages import Comparison
-from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import WaitingQueue, WaitingStart
 
 T = TypeVar("T")
 PERIOD_S: Final = 1.0
@@ -133,7 +133,7 @@ class NodeShadow:
             count.chosen, count.other = show(decision), show(answer)
 
 
-def _first(slots: NodeSlots, waiting: Sequence[Waiting], now_s: float) -> str:
+def _first(slots: NodeSlots, waiting: Sequence[WaitingStart], now_s: float) -> str:
     """Return the first of these containers by the order, and its limits of overtaking, of other policies."""
     size = sum(start.size for start in waiting)
     queue = WaitingQueue(slots.order_key, len(waiting), size, slots.bypass_limit_s)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.process.listening import bound_socket
@@ -22,7 +22,7 @@ from sidecar.tracker.worker import TrackerWorker
 log = get_logger(__name__)
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def tracker() -> None:
     """The relay between a NodeManager and the ResourceManager's resource tracker: N there, N + extra here."""
 

@@ -11,7 +11,7 @@ from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, reachable
-from sidecar.tracker.relay import Size
+from sidecar.tracker.relay import ContainerSize
 
 TRACKER_ADDRESS: Final = "yarn.resourcemanager.resource-tracker.address"
 RM_HOSTNAME: Final = "yarn.resourcemanager.hostname"
@@ -71,7 +71,7 @@ class TrackerSettings(SettingsModel):
 
         Raises SettingsError naming the setting or property that is missing or unusable.
         """
-        extra = Size(
+        extra = ContainerSize(
             _extra(conf, NM_MEMORY_MB, self.rm_memory_mb, self.extra_memory_mb, "memory_mb"),
             _extra(conf, NM_VCORES, self.rm_vcores, self.extra_vcores, "vcores"),
         )
@@ -118,7 +118,7 @@ class TrackerPlace:
     """The addresses of one node's relay, and the part of the node that the ResourceManager does not see."""
 
     ends: tuple[Ends, ...]
-    extra: Size
+    extra: ContainerSize
 
 
 def _checked(place: str, rm_id: str, listen: Address, upstream: Address) -> Ends:
@@ -167,7 +167,7 @@ def _extra(conf: HadoopConf, name: str, seen: int | None, extra: int | None, set
     return hidden
 
 
-def _check_cgroups(conf: HadoopConf, extra: Size) -> None:
+def _check_cgroups(conf: HadoopConf, extra: ContainerSize) -> None:
     """Refuse properties with which the NodeManager would compute from its own, larger size."""
     for hidden, name, why in (
         (extra.vcores, _STRICT, "each container would get less CPU than its vcores, by N / (N + extra)"),

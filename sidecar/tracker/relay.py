@@ -47,14 +47,14 @@ MAX_CALLS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ContainerSize:
     """The two resources that are translated; all others pass."""
 
     memory_mb: int = 0
     vcores: int = 0
 
-    def __add__(self, addend: Size) -> Size:
-        return Size(self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
+    def __add__(self, addend: ContainerSize) -> ContainerSize:
+        return ContainerSize(self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
 
     def __str__(self) -> str:
         return f"{self.memory_mb} MB, {self.vcores} vcores"
@@ -82,7 +82,7 @@ class ToNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ToRm:
+class ToResourceTracker:
     """Send bytes to the ResourceManager."""
 
     data: bytes = field(repr=False)
@@ -93,22 +93,22 @@ class Registered:
     """A NodeManager registers. `clamped`: it has less than is to be hidden, so the ResourceManager sees the least."""
 
     node_id: str
-    nodemanager: Size
-    resourcemanager: Size
+    nodemanager: ContainerSize
+    resourcemanager: ContainerSize
     clamped: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Resized:
+class NodeResized:
     """The ResourceManager gave the node another size. `holds_more`: the NodeManager runs more, and keeps it."""
 
-    nodemanager: Size
-    resourcemanager: Size
+    nodemanager: ContainerSize
+    resourcemanager: ContainerSize
     holds_more: bool
 
 
 TrackerEvent = FromNode | FromRm
-TrackerCommand = ToNode | ToRm | Registered | Resized | PassesThrough | Garbage
+TrackerCommand = ToNode | ToResourceTracker | Registered | NodeResized | PassesThrough | Garbage
 
 
 class RelayState(Enum):
@@ -140,15 +140,15 @@ class TrackerRelay:
     """
 
     def __init__(
-        self, extra: Size, mark_guaranteed: bool = True, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+        self, extra: ContainerSize, mark_guaranteed: bool = True, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     ) -> None:
         self.state = RelayState.LOGIN
         self._extra, self._mark = extra, mark_guaranteed
         self._server = ServerConnection(max_frame_bytes)
         self._client = ClientConnection(max_frame_bytes)
-        self._calls: dict[int, tuple[str, Size]] = {}
+        self._calls: dict[int, tuple[str, ContainerSize]] = {}
         """Calls whose answers may contain the node's size: their method, and the resources in use on the node."""
-        self._reported: Size | None = None
+        self._reported: ContainerSize | None = None
         """The last size that was reported; an equal one is not reported again."""
         self._out: list[TrackerCommand] = []
 
@@ -179,7 +179,7 @@ class TrackerRelay:
 
     def _node_said(self, event: ServerEvent) -> None:
         if isinstance(event, Opaque):
-            self._out.append(ToRm(event.data))
+            self._out.append(ToResourceTracker(event.data))
             return
         raw = event.raw
         if isinstance(event, ConnectionContext):
@@ -191,7 +191,7 @@ class TrackerRelay:
             self._watch(event)
         elif isinstance(event, Call) and self.state is not RelayState.PASSING:
             raw = self._called(event)
-        self._out.append(ToRm(raw))
+        self._out.append(ToResourceTracker(raw))
 
     def _called(self, call: Call) -> bytes:
         if call.method == _REGISTER:
@@ -205,8 +205,8 @@ class TrackerRelay:
         self._expect(call, request.nodeStatus.containersStatuses)
         node_id = f"{request.node_id.host}:{request.node_id.port}"
         believed = _size(request.resource)
-        least = Size(min(1, believed.memory_mb), min(1, believed.vcores))
-        seen = Size(believed.memory_mb - self._extra.memory_mb, believed.vcores - self._extra.vcores)
+        least = ContainerSize(min(1, believed.memory_mb), min(1, believed.vcores))
+        seen = ContainerSize(believed.memory_mb - self._extra.memory_mb, believed.vcores - self._extra.vcores)
         bounded = _larger(seen, least)
         self._out.append(Registered(node_id, believed, bounded, clamped=bounded != seen))
         if bounded == believed:
@@ -215,7 +215,7 @@ class TrackerRelay:
         return replace_body(call, request)
 
     def _heartbeat(self, call: Call) -> bytes:
-        if not self._mark and self._extra == Size():
+        if not self._mark and self._extra == ContainerSize():
             return call.raw
         request = parse_message(NodeHeartbeatRequestProto.FromString, call.body, _HEARTBEAT)
         statuses = request.node_status.containersStatuses
@@ -223,7 +223,7 @@ class TrackerRelay:
         return replace_body(call, request) if self._mark and _marked(statuses) else call.raw
 
     def _expect(self, call: Call, statuses: Iterable[ContainerStatusProto]) -> None:
-        if self._extra == Size():
+        if self._extra == ContainerSize():
             return
         if len(self._calls) >= MAX_CALLS:
             raise RemoteProtocolError(f"more than {MAX_CALLS} calls without an answer")
@@ -246,7 +246,7 @@ class TrackerRelay:
             raw = self._answered(event, *self._calls.pop(event.call_id))
         self._out.append(ToNode(raw))
 
-    def _answered(self, event: Response, method: str, running: Size) -> bytes:
+    def _answered(self, event: Response, method: str, running: ContainerSize) -> bytes:
         answer: RegisterNodeManagerResponseProto | NodeHeartbeatResponseProto
         if method == _REGISTER:
             answer = parse_message(RegisterNodeManagerResponseProto.FromString, event.body, f"answer to {method}")
@@ -259,7 +259,7 @@ class TrackerRelay:
         result = _larger(goal, running)
         if self._reported != result:
             self._reported = result
-            self._out.append(Resized(result, size, holds_more=result != goal))
+            self._out.append(NodeResized(result, size, holds_more=result != goal))
         _resize(answer.resource, result)
         return replace_body(event, answer)
 
@@ -296,24 +296,24 @@ def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:
     return bool(running)
 
 
-def _running(statuses: Iterable[ContainerStatusProto]) -> Size:
+def _running(statuses: Iterable[ContainerStatusProto]) -> ContainerSize:
     """Return the resources that the NodeManager's containers hold; those that wait in it hold nothing yet."""
-    total = Size()
+    total = ContainerSize()
     for status in statuses:
         if status.state == C_RUNNING and status.container_sub_state != CSS_SCHEDULED:
             total += _size(status.capability)
     return total
 
 
-def _larger(a: Size, b: Size) -> Size:
-    return Size(max(a.memory_mb, b.memory_mb), max(a.vcores, b.vcores))
+def _larger(a: ContainerSize, b: ContainerSize) -> ContainerSize:
+    return ContainerSize(max(a.memory_mb, b.memory_mb), max(a.vcores, b.vcores))
 
 
-def _size(resource: ResourceProto) -> Size:
-    return Size(resource.memory, resource.virtual_cores)
+def _size(resource: ResourceProto) -> ContainerSize:
+    return ContainerSize(resource.memory, resource.virtual_cores)
 
 
-def _resize(resource: ResourceProto, size: Size) -> None:
+def _resize(resource: ResourceProto, size: ContainerSize) -> None:
     """Write a size, also into the list of all resources, where Hadoop 3 repeats the two."""
     resource.memory, resource.virtual_cores = min(size.memory_mb, _LONG_MAX), min(size.vcores, _INT_MAX)
     for entry in resource.resource_value_map:

@@ -15,7 +15,16 @@ from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.socket_pair import PairedSocket, SocketPair, accepted, settle
 from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.config import Ends, TrackerPlace, TrackerSettings
-from sidecar.tracker.relay import FromNode, FromRm, Registered, Resized, ToNode, ToRm, TrackerCommand, TrackerRelay
+from sidecar.tracker.relay import (
+    FromNode,
+    FromRm,
+    NodeResized,
+    Registered,
+    ToNode,
+    ToResourceTracker,
+    TrackerCommand,
+    TrackerRelay,
+)
 
 log = get_logger(__name__)
 _MB: Final = 2**20
@@ -131,7 +140,7 @@ class TrackerConnection:
         match command:
             case ToNode():
                 self.node.write(command.data)
-            case ToRm():
+            case ToResourceTracker():
                 self.rm.write(command.data)
             case Garbage():
                 self._log.warning(f"connection closed: the {command.side} broke the protocol", why=command.text)
@@ -142,12 +151,12 @@ class TrackerConnection:
                 else:
                     text = "a connection passes unread"
                 self._log.warning(text, why=command.reason)
-            case Registered() | Resized():
+            case Registered() | NodeResized():
                 self._log_size(command)
 
-    def _log_size(self, event: Registered | Resized) -> None:
+    def _log_size(self, event: Registered | NodeResized) -> None:
         sizes = {"nodemanager": str(event.nodemanager), "resourcemanager": str(event.resourcemanager)}
-        if isinstance(event, Resized):
+        if isinstance(event, NodeResized):
             self._log.info("the ResourceManager resized the node", **sizes)
             if event.holds_more:
                 self._log.warning("the node keeps what its containers hold until it is resized again", **sizes)

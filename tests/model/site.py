@@ -25,7 +25,7 @@ from sidecar.node import events as ev
 from sidecar.node import journal_records
 from sidecar.node.container import Rules
 from sidecar.node.nm_reconcile import Listed, NmList, compare
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.phases import Phase
 from sidecar.node.recovery import Restored
@@ -124,7 +124,7 @@ class Site:
         rules = Rules(capacity=self.size, reserve_mb=0)
         of_node = self.policies.node
         asked = NodePolicies(of_node.order_key, self._victims, of_node.bypass_limit_s)
-        self.node = Node(rules, replace(asked, fills=lambda: of_node.fills, fill=of_node.fill))
+        self.node = SidecarNode(rules, replace(asked, fills=lambda: of_node.fills, fill=of_node.fill))
         self.journal = [journal_records.head_line(self.id, "boot", 0)]
 
     def crash(self) -> None:
@@ -141,7 +141,7 @@ class Site:
         if self.down:
             self.tell(ev.NodeManagerState("it is dead", self.now_s))
 
-    def memory(self) -> journal_records.Memory:
+    def memory(self) -> journal_records.MemoryRecord:
         """Return what a next life would know."""
         return journal_records.read("".join(f"{line}\n" for line in self.journal))
 
@@ -224,7 +224,7 @@ class Site:
             case ev.Forward() | ev.Hold():
                 hold = isinstance(command, ev.Hold)
                 for link in self.waiters.pop(command.container_id, []):
-                    self.inbox.append((link, ge.Decided(command.container_id, hold)))
+                    self.inbox.append((link, ge.GateDecided(command.container_id, hold)))
             case ev.Launch():
                 link = self.links.get(command.attempt_id)
                 if link is None:

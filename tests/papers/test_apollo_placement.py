@@ -10,7 +10,7 @@ from policies.common.completion_time import CompletionTime, Input, Server, estim
 from policies.common.stable_matching import dispatch_order, greedy, match, preference
 from policies.model import Resources
 from quicksilver_lab.bench.sim.matching import compare, soonest
-from sidecar.node.queue.wait_estimate import Job, Room, wait_matrix
+from sidecar.node.queue.wait_estimate import CoreRoom, WaitingJob, wait_matrix
 
 CFG = CompletionTime()
 INPUTS = [Input(100, "A", "left"), Input(5000, "C", "right")]
@@ -86,10 +86,10 @@ def test_a_matching_is_one_to_one_and_nobody_prefers_an_idle_server(drawn: list[
 
 def test_a_matrix_by_playing_the_node_forward() -> None:
     """4 cores and 8 GB free but for 2 cores; one runs for 10 s more on 2 cores and 4 GB, one of 2 cores waits."""
-    running = [Job(Resources(4096, 2), 10.0), Job(Resources(4096, 1), 25.0)]
-    waiting = [Job(Resources(2048, 2), 30.0)]
+    running = [WaitingJob(Resources(4096, 2), 10.0), WaitingJob(Resources(4096, 1), 25.0)]
+    waiting = [WaitingJob(Resources(2048, 2), 30.0)]
     cells = [Resources(memory_mb, vcores) for memory_mb in (1024, 6144) for vcores in (1, 4)]
-    found = wait_matrix(Room(Resources(4096, 1)), running, waiting, cells, now_s=100.0)
+    found = wait_matrix(CoreRoom(Resources(4096, 1)), running, waiting, cells, now_s=100.0)
     assert found.wait_s == {
         Resources(1024, 1): 10.0,
         Resources(1024, 4): 40.0,
@@ -103,16 +103,16 @@ def test_a_matrix_by_playing_the_node_forward() -> None:
 
 jobs = st.lists(
     st.builds(
-        Job, st.builds(Resources, st.integers(0, 4096), st.integers(0, 4)), st.floats(0.1, 100), st.floats(0, 50)
+        WaitingJob, st.builds(Resources, st.integers(0, 4096), st.integers(0, 4)), st.floats(0.1, 100), st.floats(0, 50)
     ),
     max_size=6,
 )
 
 
 @given(jobs, jobs, st.floats(0, 1e4))
-def test_a_larger_size_never_waits_less(running: list[Job], waiting: list[Job], age_s: float) -> None:
+def test_a_larger_size_never_waits_less(running: list[WaitingJob], waiting: list[WaitingJob], age_s: float) -> None:
     cells = [Resources(memory_mb, vcores) for memory_mb in (1024, 4096) for vcores in (1, 2, 4)]
-    matrix = wait_matrix(Room(Resources(4096, 4)), running, waiting, cells, now_s=0.0)
+    matrix = wait_matrix(CoreRoom(Resources(4096, 4)), running, waiting, cells, now_s=0.0)
     for one in cells:
         assert matrix.wait(one, age_s) >= 0
         for other in cells:

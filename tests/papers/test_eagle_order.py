@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import WaitingQueue, WaitingStart
 
 
-def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> Waiting:
+def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> WaitingStart:
     view = ContainerView(
         f"{job}-{number}",
         job,
@@ -17,7 +17,7 @@ def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> 
         expected_s=each_s,
         job_remaining_s=each_s * tasks,
     )
-    return Waiting(view, "attempt", 1e9, 1)
+    return WaitingStart(view, "attempt", 1e9, 1)
 
 
 def queue() -> WaitingQueue:

@@ -12,7 +12,7 @@ from policies.config.registry import Registry
 from policies.model import AppView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.estimates.estimator import Estimator
-from sidecar.node.queue.wait_estimate import Job, Room, starts_s
+from sidecar.node.queue.wait_estimate import CoreRoom, WaitingJob, starts_s
 
 JOBS = 200
 WEIGHT = 3.0
@@ -126,9 +126,9 @@ def test_a_node_of_stragglers_does_not_underestimate_its_queue() -> None:
 
     Four cores run tasks for 30 s that were expected to take 10; without the spread they seem to end each second.
     """
-    full, size = Room(Resources()), Resources(1024, 1)
-    waiting = [Job(size, 10.0, spread_s=20.0)] * 4
-    blind = starts_s(full, [Job(size, 10.0, 30.0)] * 4, waiting)
-    knowing = starts_s(full, [Job(size, 10.0, 30.0, 20.0)] * 4, waiting)
+    full, size = CoreRoom(Resources()), Resources(1024, 1)
+    waiting = [WaitingJob(size, 10.0, spread_s=20.0)] * 4
+    blind = starts_s(full, [WaitingJob(size, 10.0, 30.0)] * 4, waiting)
+    knowing = starts_s(full, [WaitingJob(size, 10.0, 30.0, 20.0)] * 4, waiting)
     assert blind[-1] == 1.0
     assert knowing[-1] == pytest.approx(31.2, abs=0.1), "E[X | X > 30] - 30 of a lognormal of mean 10 and spread 20"

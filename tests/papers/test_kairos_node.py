@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import Way
-from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, Ready, Resized, Turn
+from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, ReadyContainer, Resized, SharingTurn
 from sidecar.cpu_sharing.las import Las
 
 W = 50.0
@@ -91,7 +91,7 @@ def new_node(cores: int) -> Las:
 
 
 def arrive(node: Las, task: str, now_s: float) -> None:
-    tell(node, Joined(task, 1, Way.SHRINK, now_s), Ready(task, now_s))
+    tell(node, Joined(task, 1, Way.SHRINK, now_s), ReadyContainer(task, now_s))
 
 
 def test_line_8_an_idle_core_runs_the_newcomer() -> None:
@@ -127,9 +127,9 @@ def test_line_34_who_attained_no_more_takes_over_when_the_timer_fires() -> None:
     node = new_node(1)
     arrive(node, "t1", 0)
     arrive(node, "t2", 49)  # t1 49 s
-    tell(node, Turn(98.9))
+    tell(node, SharingTurn(98.9))
     assert running(node) == {"t2"}
-    tell(node, Turn(99))  # t2 50 s
+    tell(node, SharingTurn(99))  # t2 50 s
     assert running(node) == {"t1"}
 
 
@@ -137,21 +137,21 @@ def test_line_34_equal_service_is_enough() -> None:
     node = new_node(1)
     arrive(node, "t1", 0)
     arrive(node, "t2", W)
-    tell(node, Turn(2 * W))
+    tell(node, SharingTurn(2 * W))
     assert running(node) == {"t1"}
 
 
 def test_line_43_the_timer_is_set_again() -> None:
     node = new_node(1)
     arrive(node, "t1", 0)
-    tell(node, Turn(50))
+    tell(node, SharingTurn(50))
     arrive(node, "t2", 90)  # t1 90 s
-    tell(node, Turn(140))  # t2 50 s: goes on
+    tell(node, SharingTurn(140))  # t2 50 s: goes on
     assert running(node) == {"t2"}
-    tell(node, Turn(150))
+    tell(node, SharingTurn(150))
     assert running(node) == {"t2"}
     assert node.deadline_s() == 190
-    tell(node, Turn(190))  # t2 100 s
+    tell(node, SharingTurn(190))  # t2 100 s
     assert running(node) == {"t1"}
 
 
@@ -161,7 +161,7 @@ def test_three_tasks_share_a_core_in_turns() -> None:
     for task in ("t1", "t2", "t3"):
         arrive(node, task, 0)
     while (at_s := node.deadline_s()) is not None and at_s <= 9 * W:
-        tell(node, Turn(at_s))
+        tell(node, SharingTurn(at_s))
     assert {s.attained_s for s in node.shares.values()} == {3 * W}
     assert node.spread_s() == 0
 
@@ -187,7 +187,7 @@ def replay(cores: int, arrivals: Sequence[float], lengths: Sequence[float]) -> i
             arrive(node, task, now_s)
         else:
             paper.fires(now_s)
-            tell(node, Turn(now_s))
+            tell(node, SharingTurn(now_s))
         assert running(node) == set(paper.timer), now_s
         if len(paper.attained) > 1:
             assert isclose(node.spread_s() ** 2, paper.variance(now_s), rel_tol=1e-6, abs_tol=1e-3)

@@ -34,7 +34,7 @@ from sidecar.node.events import (
     Targeted,
 )
 from sidecar.node.events import Event as NodeEvent
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
 
 PLACES = 20
@@ -47,7 +47,7 @@ class OneNode:
     """A node that always has queueable containers to start, and guaranteed ones by `rate(now_s)` a second."""
 
     def __init__(self, rate: Callable[[float], float], limit_mb: Callable[[float, Resources], int | None]) -> None:
-        self.machine: Node = node(CAPACITY.memory_mb, PLACES)
+        self.machine: SidecarNode = node(CAPACITY.memory_mb, PLACES)
         self.rate, self.limit_mb, self.rng, self.now_s = rate, limit_mb, Random(15), 0.0
         self.kills = self.count = 0
         self.q_place_s = 0.0

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import psutil
 import requests
 
-from quicksilver_lab.bench.sleep_job import Task, all_lives
+from quicksilver_lab.bench.sleep_job import SleepTask, all_lives
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.nm_log import Life
@@ -39,13 +39,13 @@ def grant_times(cluster: Cluster) -> dict[str, float]:
     return {cid: datetime.strptime(at, "%Y-%m-%d %H:%M:%S,%f").timestamp() for at, cid in _GRANT.findall(log)}
 
 
-def lives(cluster: Cluster, tasks: Iterable[Task]) -> list[Life]:
+def lives(cluster: Cluster, tasks: Iterable[SleepTask]) -> list[Life]:
     """Return what the NodeManagers' logs tell of the containers of these tasks, in the order of the tasks."""
     recorded = all_lives(cluster)
     return [recorded[cid] for task in tasks for cid in task.containers if cid in recorded]
 
 
-def starts(cluster: Cluster, tasks: Iterable[Task]) -> list[float]:
+def starts(cluster: Cluster, tasks: Iterable[SleepTask]) -> list[float]:
     """Return when the tasks began to run, by the NodeManagers' logs, the earliest first; Unix seconds."""
     return sorted(life.running_s for life in lives(cluster, tasks) if life.running_s is not None)
 

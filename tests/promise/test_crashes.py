@@ -17,7 +17,7 @@ from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.clients import Client, Clients
 from quicksilver_lab.workloads.distributed_shell import shell_arguments
 from quicksilver_lab.workloads.mapreduce import RunningJob, count_words, put_text, read_counts, start_wordcount
-from quicksilver_lab.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.workloads.records import GUARANTEED, RecordsWatch
 from tests.promise.conftest import CORES, NODES
 from tests.promise.helpers import TEXT, WITHIN_S, alive, at_node, behind, by_state, options, running, submitted, until
 
@@ -173,7 +173,7 @@ def made_room(stack: LocalDaemons, container: str) -> None:
 
 
 def test_no_task_is_lost_or_done_twice(jobs_cluster: Cluster, tmp_path: Path) -> None:
-    with running(jobs_cluster, {}, "crashes") as stack, Watch(jobs_cluster) as watch:
+    with running(jobs_cluster, {}, "crashes") as stack, RecordsWatch(jobs_cluster) as watch:
         with two_jobs(jobs_cluster, stack, tmp_path) as story:
             the_proxy(story)
             story.all_run_on()

@@ -14,8 +14,15 @@ from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.clients import Clients
 from quicksilver_lab.workloads.distributed_shell import marks, start_shell
 from quicksilver_lab.workloads.mapreduce import JobResult, count_words, put_text, read_counts, start_wordcount
-from quicksilver_lab.workloads.records import GUARANTEED, Grants, Tally, Watch, application_of, is_master
-from quicksilver_lab.workloads.run_records import Way, held_starts, measure
+from quicksilver_lab.workloads.records import (
+    GUARANTEED,
+    RecordedGrants,
+    RecordsWatch,
+    RecordTally,
+    application_of,
+    is_master,
+)
+from quicksilver_lab.workloads.run_records import RunWay, held_starts, measure
 from tests.promise.helpers import TEXT, WITHIN_S, logged, nothing_left, options, running, until
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
@@ -31,12 +38,12 @@ class Done:
     stack: LocalDaemons
     job: JobResult
     counted: dict[str, int]
-    way: Way
+    way: RunWay
     shell: str
     """Its application."""
-    tally: Tally
+    tally: RecordTally
     """The shell's."""
-    granted: Grants
+    granted: RecordedGrants
 
     @property
     def shells(self) -> list[str]:
@@ -58,7 +65,7 @@ class Done:
 def done(jobs_cluster: Cluster) -> Iterator[Done]:
     with running(jobs_cluster, {}, "jobs") as stack:
         put_text(jobs_cluster, "/jobs/input", TEXT)
-        with Watch(jobs_cluster) as watch, Clients() as together:
+        with RecordsWatch(jobs_cluster) as watch, Clients() as together:
             job = start_wordcount(jobs_cluster, "/jobs/input", "/jobs/counted", maps=MAPS, options=options())
             together.add(job.client)
             shell = together.add(start_shell(jobs_cluster, GUARANTEED, SHELLS, sleep_s=2))

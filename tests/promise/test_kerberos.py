@@ -14,7 +14,7 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import AmClient
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import held_starts, measure
 from tests.promise.conftest import daemons, promise_spec, running_cluster
 from tests.promise.helpers import TEXT, WITHIN_S, options, until
@@ -41,7 +41,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalDaemons]:
 def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
     cluster = stack.cluster
     put_text(cluster, "/secure/input", TEXT)
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = start_wordcount(cluster, "/secure/input", "/secure/counted", maps=MAPS, options=options()).wait(WITHIN_S)
     assert read_counts(cluster, "/secure/counted") == count_words(TEXT)
     assert (job.failed_attempts, job.killed_attempts) == (0, 0)

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, job
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from tests.promise.conftest import CORES
 from tests.promise.observing import LONG, WITHIN_S, NodeWatch, lives
@@ -22,10 +22,10 @@ BURNS, SLEEPS, WAITS = 10, 11, 20
 """Priorities."""
 
 
-class Mixed(Job):
+class Mixed(SleepJob):
     """A job whose tasks of priority BURNS use all the CPU time that they get."""
 
-    def command(self, task: Task) -> str:
+    def command(self, task: SleepTask) -> str:
         if task.priority != BURNS:
             return super().command(task)
         return f"timeout --foreground {task.seconds:g} sh -c 'while :; do :; done'; true"
@@ -34,7 +34,7 @@ class Mixed(Job):
 def test_who_gives_way_and_for_how_long(scheduling: LocalDaemons) -> None:
     """Two long jobs burn on a node each, and short ones come to both: `swaps` on the first, `starves` on the second."""
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         with NodeWatch(scheduling, 0) as first, NodeWatch(scheduling, 1) as second:
             async with (
                 job(scheduling.cluster, "burns", make=Mixed, tags=LONG) as burning,
@@ -47,7 +47,9 @@ def test_who_gives_way_and_for_how_long(scheduling: LocalDaemons) -> None:
     assert all(task.exits == [] for task in tasks), "none was killed to make room"
 
 
-async def stories(stack: LocalDaemons, one: Job, two: Job, first: NodeWatch, second: NodeWatch) -> list[Task]:
+async def stories(
+    stack: LocalDaemons, one: SleepJob, two: SleepJob, first: NodeWatch, second: NodeWatch
+) -> list[SleepTask]:
     """Fill all nodes, the first two with what the stories need, and tell both stories at the same time."""
     hosts = [address.host for address in stack.cluster.spec.node_addresses]
     burning = one.ask(1, 300.0, priority=BURNS, hosts=hosts[:1])
@@ -70,7 +72,7 @@ async def stories(stack: LocalDaemons, one: Job, two: Job, first: NodeWatch, sec
     return [*burning, *beside, *starving, *sleeping, *quick]
 
 
-async def swaps(short: Job, quick: Task, node: NodeWatch, older: str, newer: str) -> None:
+async def swaps(short: SleepJob, quick: SleepTask, node: NodeWatch, older: str, newer: str) -> None:
     """The most attained gives way to a newcomer; when its quantum is over the other one does, and the first resumes."""
     await short.until(lambda: node.of(older, "shrunk") or node.of(newer, "shrunk"), WITHIN_S)
     assert [*node.of(older, "shrunk"), *node.of(newer, "shrunk")][0].cid == older, f"the most attained:\n{node.story()}"
@@ -84,7 +86,7 @@ async def swaps(short: Job, quick: Task, node: NodeWatch, older: str, newer: str
     assert node.state(quick.containers[0]) == "running", f"that of the short job goes on:\n{node.story()}"
 
 
-async def starves(other: Job, node: NodeWatch, starving: str) -> None:
+async def starves(other: SleepJob, node: NodeWatch, starving: str) -> None:
     """A container of the long job stands still beside two of short jobs, which attain less; when it starves it runs."""
     await other.until(lambda: node.of(starving, "shrunk") and node.of(starving, "running")[1:], WITHIN_S)
     stopped, ran = node.of(starving, "shrunk")[0], node.of(starving, "running")[1]
@@ -92,7 +94,7 @@ async def starves(other: Job, node: NodeWatch, starving: str) -> None:
     assert stood_s >= STARVE_QUANTA * QUANTUM_S - EARLY_S, f"it ran before it starved:\n{node.story()}"
 
 
-async def started(of_job: Job, node: NodeWatch, task: Task) -> str:
+async def started(of_job: SleepJob, node: NodeWatch, task: SleepTask) -> str:
     """Wait until a task's container runs; return its id."""
     await of_job.until(lambda: any(node.state(cid) == "running" for cid in task.containers), WITHIN_S)
     return task.containers[-1]

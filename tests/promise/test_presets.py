@@ -10,14 +10,14 @@ from typing import Final
 import pytest
 
 from policies.config.presets import DEFAULT, NAMES, PRESETS
-from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.bench.sleep_job import SYSTEM, SleepJob, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.clients import Clients
 from quicksilver_lab.workloads.mapreduce import pi_estimate, start_pi
 from quicksilver_lab.workloads.nm_log import most_at_once
-from quicksilver_lab.workloads.records import Grants, Watch, application_of, is_master
+from quicksilver_lab.workloads.records import RecordedGrants, RecordsWatch, application_of, is_master
 from tests.promise.conftest import CORES, EXTRA, NODES
 from tests.promise.helpers import WITHIN_S, options, running
 from tests.promise.observing import lives
@@ -34,7 +34,7 @@ KINDS: Final[Mapping[str, set[str]]] = {
 """Of tasks; all are queueable under presets that are not here."""
 
 
-def most_at_a_node(cluster: Cluster, asked: Job) -> int:
+def most_at_a_node(cluster: Cluster, asked: SleepJob) -> int:
     """Return how many tasks ran at the same time at one node, by the NodeManagers' logs."""
     ran = lives(cluster, asked.tasks)
     return max(most_at_once(life for life in ran if life.node == node.name) for node in cluster.spec.node_addresses)
@@ -49,7 +49,7 @@ def at_most(name: str) -> int:
     return CORES if keeps else CORES + EXTRA
 
 
-async def sleeps(cluster: Cluster, name: str) -> Job:
+async def sleeps(cluster: Cluster, name: str) -> SleepJob:
     """Run a job of short tasks until all are done."""
     async with job(cluster, name) as asked:
         asked.ask(TASKS, 0.5)
@@ -57,7 +57,7 @@ async def sleeps(cluster: Cluster, name: str) -> Job:
         return asked
 
 
-def kinds(granted: Grants, app: str) -> set[str]:
+def kinds(granted: RecordedGrants, app: str) -> set[str]:
     """Return the kinds of an application's containers, by the ResourceManager's log."""
     mine = {container for container in granted.all if application_of(container) == app and not is_master(container)}
     return {"Q" if container in granted.opportunistic else "G" for container in mine}
@@ -79,7 +79,7 @@ def chosen(stack: LocalDaemons, name: str) -> dict[str, str]:
 def test_two_jobs_end_well(presets_cluster: Cluster, name: str) -> None:
     with running(presets_cluster, {"preset": name}, name, supervised=False) as stack:
         assert chosen(stack, name) == expected(name)
-        with Watch(presets_cluster) as watch, Clients() as together:
+        with RecordsWatch(presets_cluster) as watch, Clients() as together:
             pi = start_pi(presets_cluster, f"pi-{name}", MAPS, 100, options())
             together.add(pi.client)
             asked = asyncio.run(sleeps(presets_cluster, name))

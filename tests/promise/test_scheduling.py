@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.promise.conftest import CORES, NODES
@@ -37,7 +37,7 @@ def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) 
     next container is bound a little ahead of it.
     """
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(scheduling.cluster, "late binding") as wide:
             held = [task for own in range(PLACES) for task in wide.ask(1, 5.0, priority=30 + own)]
             await wide.until_granted(held, WITHIN_S)
@@ -59,7 +59,7 @@ def test_containers_are_bound_when_a_place_comes_free(scheduling: LocalDaemons) 
 def test_the_least_open_work_goes_first(scheduling: LocalDaemons) -> None:
     """A wide job holds all cores and waits for more; a narrower one that came later gets what comes free first."""
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(scheduling.cluster, "wide") as wide, job(scheduling.cluster, "narrow") as narrow:
             held = [*wide.ask(NODES, 6.0, priority=10), *wide.ask(PLACES - NODES, 9.0, priority=11)]
             await wide.until_granted(held, WITHIN_S)
@@ -79,7 +79,7 @@ def test_a_short_job_starts_at_once_and_a_container_of_a_long_one_gives_way(sche
     """A job with much open work holds all cores; the task of a small one starts beside them."""
     cluster = scheduling.cluster
 
-    async def run(nodes: list[NodeWatch]) -> tuple[list[Task], list[Task]]:
+    async def run(nodes: list[NodeWatch]) -> tuple[list[SleepTask], list[SleepTask]]:
         def shrunk() -> list[tuple[int, str]]:
             return [(node.node, cid) for node in nodes for cid in list(node.containers) if node.state(cid) == "shrunk"]
 
@@ -112,7 +112,7 @@ def test_a_short_job_starts_at_once_and_a_container_of_a_long_one_gives_way(sche
 def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
     """Queue batch (20 %) wants less work, which would go first, than queue default (80 %), which has all cores."""
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         cluster = scheduling.cluster
         async with (
             job(cluster, "of default", tags=HONEST) as first,

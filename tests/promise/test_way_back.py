@@ -21,7 +21,7 @@ from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.clients import Clients
 from quicksilver_lab.workloads.faults import checks
 from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
-from quicksilver_lab.workloads.records import Watch, application_of
+from quicksilver_lab.workloads.records import RecordsWatch, application_of
 from tests.promise.conftest import daemons
 from tests.promise.helpers import (
     TEXT,
@@ -82,7 +82,7 @@ def test_a_job_goes_on_on_stock_yarn(jobs_cluster: Cluster, stack: LocalDaemons,
     maps, reduces = tmp_path / "maps", tmp_path / "reduces"
     given = options(behind(jobs_cluster, "map", maps), behind(jobs_cluster, "reduce", reduces), ONE_AT_A_TIME)
     put_text(jobs_cluster, "/back/input", TEXT)
-    with Watch(jobs_cluster) as watch, Clients() as together:
+    with RecordsWatch(jobs_cluster) as watch, Clients() as together:
         job = start_wordcount(jobs_cluster, "/back/input", "/back/counted", maps=MAPS, reduces=REDUCES, options=given)
         together.add(job.client)
         app = until("an application", lambda: submitted(job.client))
@@ -115,7 +115,7 @@ def test_a_job_goes_on_on_stock_yarn(jobs_cluster: Cluster, stack: LocalDaemons,
     assert checks.launched_twice(checks.node_logs(jobs_cluster)) == []
 
 
-def guaranteed(watch: Watch, app: str) -> set[str]:
+def guaranteed(watch: RecordsWatch, app: str) -> set[str]:
     """Return the guaranteed containers that the ResourceManager has granted to an application since the begin."""
     granted = watch.granted()
     return {c for c in granted.all - granted.opportunistic if application_of(c) == app}

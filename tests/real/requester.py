@@ -16,11 +16,11 @@ import requests
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient, token_of_url
-from quicksilver_lab.bench.las.jobs import Scale
+from quicksilver_lab.bench.las.jobs import LasScale
 from quicksilver_lab.bench.las.master import APP_TYPE, USER, container_name, rows, title
 from quicksilver_lab.cluster import Cluster
 
-SCALE = Scale(2, 0.02, 0.0, 0.0)
+SCALE = LasScale(2, 0.02, 0.0, 0.0)
 """Two cores, a quantum of one second."""
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2

@@ -26,7 +26,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import held_starts, measure
 
 pytestmark = pytest.mark.hadoop
@@ -109,7 +109,7 @@ def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster,
 
 
 def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack: LocalDaemons) -> None:
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = wordcount(cluster, "routed")
     made = decisions(stack, job)
     assert {(d["kind"], d["priority"]) for d in made} == {("Q", 20), ("G", 10)}
@@ -153,7 +153,7 @@ def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: LocalDa
     "stack", [{"policies": {**MAPS_Q, "mode": "shadow"}}, {"policies": {**MAPS_Q, "mode": "bypass"}}], indirect=True
 )
 def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: LocalDaemons) -> None:
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = wordcount(cluster, "unchanged", maps=2)
     assert watch.tally(job.application_id).rm_opportunistic == 0
     made = decisions(stack, job)

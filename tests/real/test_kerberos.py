@@ -33,7 +33,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import held_starts, measure
 from tests.real.holder import Holder, holder, written
 
@@ -124,7 +124,7 @@ def metric(url: str, name: str) -> float:
 
 def held_job(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
     """Run a job all of whose maps were held, by every record there is."""
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = wordcount(cluster, name)
     way = measure(cluster, "quicksilver", job, watch, "")
     assert way.disagreeing == ()
@@ -250,7 +250,7 @@ def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stac
 def test_encrypted_connections_pass_and_it_is_said(secure: Secure) -> None:
     stack = secure(lambda _: {PROTECTION: "privacy"})
     cluster = stack.cluster
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = wordcount(cluster, "privacy")
     assert watch.tally(job.application_id).rm_opportunistic == 0
     assert metric(stack.url, "quicksilver_proxy_encrypted_connections_total") >= 1

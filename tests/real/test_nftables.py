@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from quicksilver_lab.bench.las.jobs import Scale
+from quicksilver_lab.bench.las.jobs import LasScale
 from quicksilver_lab.bench.las.modes import las
 from quicksilver_lab.bench.sleep_job import job
 from quicksilver_lab.cluster.cluster import Cluster
@@ -26,7 +26,7 @@ __all__ = ["own_network"]
 
 @pytest.fixture
 def cluster(own_network: None, tmp_path: Any) -> Iterator[Cluster]:
-    spec = las(Scale(2, 0.02, 0.0, 0.0)).spec(tmp_path, free_base_port(1), {"default": 100})
+    spec = las(LasScale(2, 0.02, 0.0, 0.0)).spec(tmp_path, free_base_port(1), {"default": 100})
     yarn = dict(spec.extra_site["yarn"]) | {"yarn.nodemanager.bind-host": "0.0.0.0"}
     made = Cluster(spec.model_copy(update={"extra_site": {**spec.extra_site, "yarn": yarn}}))
     made.start()

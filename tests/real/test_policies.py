@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quicksilver_lab.bench.las.master import APP_TYPE
-from quicksilver_lab.bench.sleep_job import Task, all_lives, job
+from quicksilver_lab.bench.sleep_job import SleepTask, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.mapreduce import (
@@ -23,7 +23,7 @@ from quicksilver_lab.workloads.mapreduce import (
     start_wordcount,
 )
 from quicksilver_lab.workloads.nm_log import Life, most_at_once
-from quicksilver_lab.workloads.records import Watch, application_of
+from quicksilver_lab.workloads.records import RecordsWatch, application_of
 from quicksilver_lab.workloads.rest import get_json
 from rm_proxy.domain.exit_codes import preempted_status
 from rm_proxy.domain.records import UseRecord
@@ -80,7 +80,7 @@ def opportunistic_at_rm(cluster: Cluster) -> int:
     return int(counts[-1])
 
 
-def recorded(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+def recorded(cluster: Cluster, tasks: list[SleepTask]) -> list[Life]:
     """Return what the NodeManagers' logs tell of the containers of these tasks, in the order of the tasks."""
     found = all_lives(cluster)
     return [found[cid] for task in tasks for cid in task.containers if cid in found]
@@ -90,7 +90,7 @@ def host(cluster: Cluster, number: int) -> str:
     return cluster.spec.node_addresses[number].host
 
 
-def events(stack: LocalDaemons, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
+def events(stack: LocalDaemons, tasks: list[SleepTask], kind: str) -> list[dict[str, Any]]:
     """Return what the sidecars reported of the tasks' containers."""
     wanted = {cid for task in tasks for cid in task.containers}
     told = [stack.get(f"/v1/containers/{cid}") for cid in sorted(wanted)]
@@ -109,7 +109,7 @@ def test_a_quota_of_three_holds_for_mapreduce(cluster: Cluster) -> None:
     put_text(cluster, "/policies/input.txt", text)
     options = JobOptions(properties={"mapreduce.map.speculative": "false"})
     quota = {"policy": "absolute", "settings": {"max_q": 3}}
-    with stack(cluster, quota=quota) as running, Watch(cluster) as watch:
+    with stack(cluster, quota=quota) as running, RecordsWatch(cluster) as watch:
         done = start_wordcount(cluster, "/policies/input.txt", "/policies/counted", maps=8, options=options).wait(240)
         full = refused(running, 3)
     assert read_counts(cluster, "/policies/counted") == count_words(text)
@@ -123,7 +123,7 @@ def test_a_quota_of_three_holds_for_mapreduce(cluster: Cluster) -> None:
 
 
 def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "quota") as mine:
             tasks = mine.ask(12, 1.5)
             await mine.until_done()
@@ -131,7 +131,7 @@ def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
 
     quota = {"policy": "absolute", "settings": {"max_q": 3}}
     before = opportunistic_at_rm(cluster)
-    with stack(cluster, quota=quota) as running, Watch(cluster) as watch:
+    with stack(cluster, quota=quota) as running, RecordsWatch(cluster) as watch:
         tasks = asyncio.run(run())
         full = refused(running, 3)
     opportunistic = watch.granted().opportunistic
@@ -145,7 +145,7 @@ def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize(("order", "first"), [("job_submission", "older"), pytest.param("fifo", "younger", marks=LONG)])
 def test_reordering_starts_the_older_job_first(cluster: Cluster, order: str, first: str) -> None:
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "older") as older:
             blocking = older.ask(NODES * VCORES, 8.0, priority=10)
             await older.until_granted(blocking)
@@ -178,13 +178,13 @@ TO_THE_FIRST: Mapping[str, Any] = {"policy": "topk_wait", "settings": {"k": 1, "
 
 @pytest.mark.parametrize("shed", [SHED, BY_LENGTH, pytest.param({"policy": "none"}, marks=LONG)])
 def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, shed: Mapping[str, Any]) -> None:
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "loaded") as mine:
             tasks = mine.ask(12, 4.0, hosts=(host(cluster, 0),))
             await mine.until_done()
             return tasks
 
-    with stack(cluster, shed=shed, place=TO_THE_FIRST) as here, Watch(cluster) as watch:
+    with stack(cluster, shed=shed, place=TO_THE_FIRST) as here, RecordsWatch(cluster) as watch:
         tasks = asyncio.run(run())
         sheds = events(here, tasks, "shed")
     ran = [life.node for life in recorded(cluster, tasks) if life.running_s is not None]
@@ -217,7 +217,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
         for slot in range(SLOTS_OF_A_WEEK)
     ]
 
-    async def run(here: LocalDaemons) -> tuple[list[Task], list[Task]]:
+    async def run(here: LocalDaemons) -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "policed") as mine:
             if police["policy"] != "none":
                 await mine.until(lambda: all(limited(here, node) for node in node_ids), 60)
@@ -233,7 +233,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
             return tasks, peak
 
     routes = [{"match": {"priority": priority}, "policy": "only_g"} for priority in PEAK] + [{"policy": "only_q"}]
-    with stack(cluster, usual, police=police, routes=routes) as here, Watch(cluster) as watch:
+    with stack(cluster, usual, police=police, routes=routes) as here, RecordsWatch(cluster) as watch:
         tasks, peak = asyncio.run(run(here))
         killed = events(here, tasks, "killed")
     most = most_at_once(recorded(cluster, tasks))
@@ -252,7 +252,7 @@ def limited(here: LocalDaemons, node_id: str) -> bool:
     return targets is not None and targets["limit_q_vcores"] == 1
 
 
-def running(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+def running(cluster: Cluster, tasks: list[SleepTask]) -> list[Life]:
     return [life for life in recorded(cluster, tasks) if life.running_s is not None and life.over_s is None]
 
 
@@ -263,7 +263,7 @@ STEAL: Mapping[str, Any] = {"policy": "hawk", "settings": {}}
 def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any]) -> None:
     """Long tasks hold the first node, short ones wait behind them, and the two others have nothing to do."""
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "stolen") as mine:
             first = (host(cluster, 0),)
             long = mine.ask(VCORES, 25.0, priority=10, hosts=first)
@@ -292,7 +292,7 @@ def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any])
 def test_correction_moves_what_would_wait_longer_than_was_expected(cluster: Cluster, policy: str) -> None:
     """What runs on the first node was expected to be over long ago; the two others have nothing to do."""
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "corrected") as mine:
             first = (host(cluster, 0),)
             long = mine.ask(VCORES, 25.0, priority=10, hosts=first)

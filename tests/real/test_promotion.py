@@ -14,12 +14,12 @@ import pytest
 import requests
 
 from policies.model import Resources
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.distributed_shell import reported, start_shell
-from quicksilver_lab.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.workloads.records import GUARANTEED, RecordsWatch
 from quicksilver_lab.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
@@ -104,7 +104,7 @@ def test_resourcemanager_and_nodemanagers_show_guaranteed(
 ) -> None:
     count = NODES * VCORES
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "promoted", make=Gated) as mine:
             assert isinstance(mine, Gated)
             mine.gate = tmp_path / "over"
@@ -125,7 +125,7 @@ def test_resourcemanager_and_nodemanagers_show_guaranteed(
             await mine.until_done()
             return tasks
 
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         tasks = asyncio.run(run())
     names = {task.containers[0] for task in tasks}
     assert watch.granted().opportunistic >= names, "they were granted as OPPORTUNISTIC"
@@ -162,7 +162,7 @@ def test_what_is_promoted_is_not_killed_for_guaranteed_ones(
     """The first job's tasks run until the second one has what it wants, or has waited for it for a while."""
     count = NODES * VCORES
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "first", make=Gated) as first, job(cluster, "second") as second:
             assert isinstance(first, Gated)
             first.gate = tmp_path / "over"
@@ -190,7 +190,7 @@ def test_what_is_promoted_is_not_killed_for_guaranteed_ones(
 @pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
 def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: LocalDaemons) -> None:
     containers = 2
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         client = start_shell(cluster, GUARANTEED, containers, sleep_s=12)
         application = clients.application_id(client.wait(120))
     tally = watch.tally(application)

@@ -13,10 +13,10 @@ from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads import clients, mapreduce, spark
 from quicksilver_lab.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
 from quicksilver_lab.workloads.environment import ROUTES, Environment, Where
-from quicksilver_lab.workloads.gridmix_run import Plan, run_gridmix
-from quicksilver_lab.workloads.history import JOB_COUNTERS, History
+from quicksilver_lab.workloads.gridmix_run import GridmixPlan, run_gridmix
+from quicksilver_lab.workloads.history import JOB_COUNTERS, JobHistory
 from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult
-from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
+from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, RecordsWatch
 from quicksilver_lab.workloads.rest import get_json
 from quicksilver_lab.workloads.rumen import make_trace
 from tests.paths import ROOT
@@ -39,7 +39,7 @@ def counted(cluster: Cluster, name: str, maps: int, reduces: int, options: JobOp
 
 def check_log_links(cluster: Cluster, job: JobResult) -> None:
     """Follow the history server's links to the logs of all attempts and find there what each attempt itself wrote."""
-    history = History(cluster)
+    history = JobHistory(cluster)
     links = history.log_links(job.job_id)
     containers = {attempt.id: attempt.container for attempt in history.attempts(job.job_id)}
     assert links.keys() <= containers.keys()
@@ -83,7 +83,7 @@ WHERE = Where(Path(), 0, plain=False, keep=False, route="only_q")
 
 
 def test_logs_of_queueable_containers_are_linked(env: Environment) -> None:
-    with Watch(env.cluster) as watch:
+    with RecordsWatch(env.cluster) as watch:
         job = counted(env.cluster, "linked", maps=2, reduces=1, options=JobOptions())
     records = watch.tally(job.application_id)
     assert records.rm_opportunistic == records.granted >= 3
@@ -94,8 +94,8 @@ def test_logs_of_queueable_containers_are_linked(env: Environment) -> None:
 
 def test_gridmix_runs_the_trace_of_a_history(env: Environment, plain_job: JobResult) -> None:
     trace = make_trace(env.cluster, [plain_job.job_id])
-    with Watch(env.cluster) as watch:
-        outcome = run_gridmix(env, Plan(jobs=1, policy="SERIAL", job_type="SLEEPJOB", data_mb=0), trace)
+    with RecordsWatch(env.cluster) as watch:
+        outcome = run_gridmix(env, GridmixPlan(jobs=1, policy="SERIAL", job_type="SLEEPJOB", data_mb=0), trace)
     assert outcome.summary.all_successful
     assert (outcome.summary.maps, outcome.summary.reduces) == (3, 2)
     ((job, how),) = outcome.outcomes.values()

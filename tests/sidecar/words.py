@@ -10,7 +10,7 @@ from policies.preempt.kill_newest import victims
 from quicksilver.common.messages import ContainerEvent, EventKind, Grant
 from sidecar.node.container import Rules
 from sidecar.node.events import Arrived, ReportEvent, Start
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 
 APP = "application_1_0001"
@@ -44,12 +44,12 @@ def by_arrival(waiting: ContainerView, now_s: float) -> tuple[float, ...]:
     return (waiting.arrived_s,)
 
 
-def node(memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, **rules: Any) -> Node:
+def node(memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, **rules: Any) -> SidecarNode:
     """Return a node with arrival order that kills the newest, after a time of grace."""
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0}
     capacity = Resources(memory_mb, vcores)
     cfg = Killing(grace_s=grace_s)
-    return Node(
+    return SidecarNode(
         Rules(capacity, **(base | rules)),
         NodePolicies(by_arrival, lambda need, run, at: victims(need, run, cfg, at), grace_s=lambda: cfg.grace_s),
     )

@@ -18,12 +18,12 @@ from quicksilver_apps.client.errors import ClientError, NotRunningError
 from quicksilver_apps.client.master_api import MasterApi
 from quicksilver_apps.client.master_places import MasterPlaces, MisplacedMasterError
 from quicksilver_apps.client.options import app_argument, json_option, on_cluster
-from quicksilver_apps.client.records import Record, Records
+from quicksilver_apps.client.records import ClientRecord, ClientRecords
 from quicksilver_apps.client.rm import END_STATES, Rm, id_of
 from quicksilver_apps.client.session import Session
 from quicksilver_apps.client.submit_commands import watched
 from quicksilver_apps.client.tables import print_services
-from quicksilver_apps.client.watch import Watch, end_of
+from quicksilver_apps.client.watch import ApplicationWatch, end_of
 
 _KILL_S: Final = 20.0
 """How long a master may take to end its application in order, before YARN kills it."""
@@ -50,7 +50,7 @@ def services(session: Session, application_id: str, as_json: bool) -> None:
 @on_cluster
 def scale(session: Session, application_id: str, service: str, count: int, as_json: bool) -> None:
     """Let SERVICE have COUNT elastic instances at most, beside its core; those beyond are ended."""
-    record = Records().required(application_id)
+    record = ClientRecords().required(application_id)
     answer = asyncio.run(_ask_master(session, application_id, record.key, lambda api: api.scale(service, count)))
     if as_json:
         click.echo(json.dumps(answer, indent=2))
@@ -64,7 +64,7 @@ def scale(session: Session, application_id: str, service: str, count: int, as_js
 @on_cluster
 def kill(session: Session, application_id: str, reason: str) -> None:
     """End an application: in order by its master, else by the ResourceManager; return once it has ended."""
-    records = Records()
+    records = ClientRecords()
     record = records.find(application_id)
     how = asyncio.run(_kill(session, application_id, record, reason))
     if record is not None:
@@ -72,7 +72,7 @@ def kill(session: Session, application_id: str, reason: str) -> None:
     click.echo(f"{application_id} {how}")
 
 
-async def _kill(session: Session, application_id: str, record: Record | None, reason: str) -> str:
+async def _kill(session: Session, application_id: str, record: ClientRecord | None, reason: str) -> str:
     app_id = id_of(application_id)
     async with await asyncio.to_thread(session.rm) as rm:
         report = await rm.report(app_id)
@@ -95,7 +95,7 @@ async def _kill(session: Session, application_id: str, record: Record | None, re
         return f"was killed by the ResourceManager ({why})"
 
 
-async def _stop(rm: Rm, report: client_pb2.ApplicationReportProto, record: Record, reason: str) -> str:
+async def _stop(rm: Rm, report: client_pb2.ApplicationReportProto, record: ClientRecord, reason: str) -> str:
     """Ask a master to end its application; return why it does not, or ""."""
     try:
         url = await MasterPlaces().url_of(rm, report)
@@ -121,14 +121,14 @@ def wait(session: Session, application_id: str, ready: bool, timeout_s: float | 
     if ready:
         asyncio.run(_until_ready(session, application_id, timeout_s))
     else:
-        leave(asyncio.run(watched(session, application_id, Records(), timeout_s)))
+        leave(asyncio.run(watched(session, application_id, ClientRecords(), timeout_s)))
 
 
 async def _until_ready(session: Session, application_id: str, timeout_s: float | None) -> None:
     async with await asyncio.to_thread(session.rm) as rm:
         try:
             async with asyncio.timeout(timeout_s):
-                end = await Watch(rm, application_id, say).until_ready()
+                end = await ApplicationWatch(rm, application_id, say).until_ready()
         except TimeoutError:
             leave(None)
         if end is not None:
@@ -141,7 +141,7 @@ async def _until_ready(session: Session, application_id: str, timeout_s: float |
 @on_cluster
 def clean_command(session: Session, forget: bool) -> None:
     """Remove the staged files of applications that were submitted from here and have ended."""
-    records = Records()
+    records = ClientRecords()
     ended = asyncio.run(_ended(session, records))
     for record in ended:
         clean(session, record, records, {})
@@ -150,7 +150,7 @@ def clean_command(session: Session, forget: bool) -> None:
     click.echo(f"{sum(bool(each.staging) for each in ended)} staging folders removed")
 
 
-async def _ended(session: Session, records: Records) -> list[Record]:
+async def _ended(session: Session, records: ClientRecords) -> list[ClientRecord]:
     matches = []
     async with await asyncio.to_thread(session.rm) as rm:
         for record in records.all():

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from quicksilver_apps.client.records import Record, Records
+from quicksilver_apps.client.records import ClientRecord, ClientRecords
 from quicksilver_apps.client.session import Session
 from quicksilver_apps.client.watch import End
 
@@ -34,7 +34,7 @@ def leave(end: End | None) -> None:
     raise click.exceptions.Exit(EXIT_CODES[end.status])
 
 
-def clean(session: Session, record: Record, records: Records, containers: Mapping[str, str]) -> None:
+def clean(session: Session, record: ClientRecord, records: ClientRecords, containers: Mapping[str, str]) -> None:
     """Remove the staged files of an application that has ended; remember whose its containers were.
 
     Raises ClientError.

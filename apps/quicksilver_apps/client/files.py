@@ -13,7 +13,7 @@ from quicksilver_apps.client.hdfs.staging import StagedFile, Staging, path_of, s
 from quicksilver_apps.client.hdfs.webhdfs import WebHdfs
 from quicksilver_apps.client.launch import NeededFile
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.description.model import Application, File
 from quicksilver_apps.master.archive import NAME as ARCHIVE
 
@@ -74,7 +74,7 @@ def _local(described: DescribedFile, folder: Path) -> Path:
 class Uploads:
     """Gets the files of descriptions to where YARN localises them from; used by one thread at a time."""
 
-    def __init__(self, site: Site, login: Login, staging: Staging, ca: Path | None = None) -> None:
+    def __init__(self, site: ClusterSite, login: Login, staging: Staging, ca: Path | None = None) -> None:
         self._site, self._login, self._staging, self._ca = site, login, staging, ca
         self._file_systems: dict[str, WebHdfs] = {}
 

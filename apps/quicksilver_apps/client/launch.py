@@ -33,7 +33,7 @@ class NeededFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class ApplicationLaunch:
     """All of one submission, except for its id."""
 
     application: Application

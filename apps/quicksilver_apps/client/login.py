@@ -16,7 +16,7 @@ from quicksilver.common.kerberos.gssapi import Handshake
 from quicksilver.common.kerberos.keytab import Keytab
 from quicksilver.common.kerberos.login import Negotiate
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 TICKETS: Final = "get tickets with `kinit`, or name --principal and --keytab"
 
@@ -31,7 +31,7 @@ class Login:
     """On a secure cluster: the login by Kerberos."""
 
     @classmethod
-    def of(cls, site: Site, principal: str | None = None, keytab: Path | None = None) -> Login:
+    def of(cls, site: ClusterSite, principal: str | None = None, keytab: Path | None = None) -> Login:
         """Return the login of who runs this: $HADOOP_USER_NAME or the system's user; Kerberos where it is wanted.
 
         Without principal and keytab the tickets of `kinit` are used. Raises SettingsError, KerberosError, ClientError.

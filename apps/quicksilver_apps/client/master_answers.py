@@ -38,13 +38,13 @@ Time = Annotated[float, Field(ge=0, le=MASTER_TIME_S)]
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Part(BaseModel):
+class _RecordPart(BaseModel):
     """Base of the parts; what a later master may say more is skipped."""
 
     model_config = ConfigDict(extra="ignore", strict=True, allow_inf_nan=False, populate_by_name=True)
 
 
-class InstanceView(_Part):
+class InstanceView(_RecordPart):
     """One instance."""
 
     index: Count
@@ -61,7 +61,7 @@ class InstanceView(_Part):
     diagnostics: Text = ""
 
 
-class ServiceView(_Part):
+class ServiceView(_RecordPart):
     """One service."""
 
     name: Name
@@ -74,7 +74,7 @@ class ServiceView(_Part):
     instances: list[InstanceView] = Field([], max_length=MASTER_INSTANCES)
 
 
-class EventView(_Part):
+class EventView(_RecordPart):
     """One event."""
 
     seq: Annotated[int, Field(ge=0, le=2**53)] = 0
@@ -84,7 +84,7 @@ class EventView(_Part):
     text: Text = ""
 
 
-class ApplicationView(_Part):
+class ApplicationView(_RecordPart):
     """The whole application."""
 
     application_id: Name = ""
@@ -104,7 +104,7 @@ class ApplicationView(_Part):
         return self
 
 
-class EventsView(_Part):
+class EventsView(_RecordPart):
     """Events after a number, and where to go on."""
 
     events: list[EventView] = Field(max_length=MASTER_EVENTS)
@@ -137,6 +137,6 @@ def is_of(container_id: str, application_id: str) -> bool:
     return match is not None and f"application_{match[1]}" == application_id
 
 
-def as_data(view: _Part) -> dict[str, Any]:
+def as_data(view: _RecordPart) -> dict[str, Any]:
     """Return an answer as JSON data, as the master sends it."""
     return view.model_dump(by_alias=True)

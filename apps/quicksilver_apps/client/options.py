@@ -14,7 +14,7 @@ from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.records import checked_id
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 CLUSTER = "Cluster"
 Function = Callable[..., Any]
@@ -32,7 +32,7 @@ def on_cluster(command: Function) -> Function:
         hadoop_ca: Path | None,
         **params: Any,
     ) -> Any:
-        site = Site.load(conf_dir)
+        site = ClusterSite.load(conf_dir)
         session = Session(site, Login.of(site, principal, keytab), staging, hadoop_ca)
         return command(session=session, **params)
 

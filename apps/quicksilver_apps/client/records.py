@@ -20,7 +20,7 @@ HOME: Final = "QUICKSILVER_HOME"
 """Environment variable that names another folder than ~/.quicksilver."""
 
 
-class Record(BaseModel):
+class ClientRecord(BaseModel):
     """One application that was submitted from here."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -39,7 +39,7 @@ class Record(BaseModel):
     """Whose each container was, such as `worker[2]`: by that its logs are found after the end."""
 
 
-class Records:
+class ClientRecords:
     """The folder of records."""
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -47,7 +47,7 @@ class Records:
         home = Path(os.environ.get(HOME) or Path.home() / ".quicksilver")
         self.folder = folder or home / "applications"
 
-    def save(self, record: Record) -> None:
+    def save(self, record: ClientRecord) -> None:
         """Write a record, whole or not at all. Raises ClientError when the folder cannot be written."""
         path = self._path(record.application_id)
         try:
@@ -57,11 +57,11 @@ class Records:
             remedy = f"name a folder that can be written with ${HOME}"
             raise ClientError(f"cannot be written: {error.strerror}", place=str(path), remedy=remedy) from error
 
-    def find(self, application_id: str) -> Record | None:
+    def find(self, application_id: str) -> ClientRecord | None:
         """Return the record of an application; None when it was submitted elsewhere. Raises ClientError."""
         path = self._path(application_id)
         try:
-            return Record.model_validate_json(path.read_bytes())
+            return ClientRecord.model_validate_json(path.read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -71,7 +71,7 @@ class Records:
             problem = f"is no record of an application: {error.errors()[0]['msg']}"
             raise ClientError(problem, place=str(path), remedy="delete the file") from error
 
-    def required(self, application_id: str) -> Record:
+    def required(self, application_id: str) -> ClientRecord:
         """Return the record of an application. Raises ClientError when there is none."""
         record = self.find(application_id)
         if record is None:
@@ -82,7 +82,7 @@ class Records:
             )
         return record
 
-    def all(self) -> list[Record]:
+    def all(self) -> list[ClientRecord]:
         """Return all records, the oldest first. Raises ClientError."""
         names = sorted(self.folder.glob("application_*.json")) if self.folder.is_dir() else []
         records = [self.find(path.stem) for path in names]

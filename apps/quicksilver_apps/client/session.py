@@ -14,7 +14,7 @@ from quicksilver_apps.client.hdfs.staging import Staging, open_staging
 from quicksilver_apps.client.hdfs.webhdfs import WebHdfs
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.rm import Rm
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
 
@@ -23,7 +23,7 @@ HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
 class Session:
     """What all commands share."""
 
-    site: Site
+    site: ClusterSite
     login: Login
     where: str = ""
     """The staging place; "": the home folder in the default file system."""
@@ -60,6 +60,6 @@ class Session:
         return write_tokens({token.service: token})
 
 
-def renewer_of(site: Site) -> str:
+def renewer_of(site: ClusterSite) -> str:
     """Return who renews the tokens of applications: the short name of the ResourceManagers."""
     return site.rm_principal.partition("/")[0].partition("@")[0] or "yarn"

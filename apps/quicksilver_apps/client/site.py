@@ -13,7 +13,7 @@ _NAMENODE_PORT: Final = 8020
 _WEB_PORT: Final = {"http": 9870, "https": 9871}
 
 
-class Site:
+class ClusterSite:
     """One cluster, as the site files of its clients describe it."""
 
     def __init__(self, conf: HadoopConf) -> None:
@@ -21,7 +21,7 @@ class Site:
         self.conf = conf
 
     @classmethod
-    def load(cls, directory: Path | None = None) -> Site:
+    def load(cls, directory: Path | None = None) -> ClusterSite:
         """Read a directory of site files: the given one, else that of $HADOOP_CONF_DIR. Raises SettingsError."""
         return cls(load_hadoop_conf(directory, hdfs=True))
 

@@ -20,8 +20,8 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver_apps.client.errors import ClientError, SubmissionRefusedError
 from quicksilver_apps.client.files import Uploads, check_sources
 from quicksilver_apps.client.hdfs.staging import StagedFile, Staging
-from quicksilver_apps.client.launch import Launch, NeededFile, resources_json, tags_of
-from quicksilver_apps.client.records import Record, Records
+from quicksilver_apps.client.launch import ApplicationLaunch, NeededFile, resources_json, tags_of
+from quicksilver_apps.client.records import ClientRecord, ClientRecords
 from quicksilver_apps.client.rm import Rm, name_of
 from quicksilver_apps.client.session import Session
 from quicksilver_apps.description.model import Application, as_json
@@ -51,7 +51,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class SubmissionResult:
     """What became of one submission: an id once it is accepted, else the reason of the refusal."""
 
     described: Described
@@ -69,12 +69,12 @@ class Result:
 class Submitter:
     """Submits applications to one cluster, several at a time."""
 
-    def __init__(self, session: Session, options: Options = Options(), records: Records | None = None) -> None:
-        self._session, self._options, self._records = session, options, records or Records()
+    def __init__(self, session: Session, options: Options = Options(), records: ClientRecords | None = None) -> None:
+        self._session, self._options, self._records = session, options, records or ClientRecords()
         self._tokens: bytes | None = None
         self._lock = asyncio.Lock()
 
-    async def submit(self, described: Described) -> Record:
+    async def submit(self, described: Described) -> ClientRecord:
         """Submit one application; return its record, which is written, too. Raises QuicksilverError."""
         worker = await asyncio.to_thread(Stager, self._session)
         try:
@@ -83,7 +83,9 @@ class Submitter:
         finally:
             worker.close()
 
-    async def submit_all(self, all_described: Sequence[Described], on_result: Callable[[Result], None]) -> None:
+    async def submit_all(
+        self, all_described: Sequence[Described], on_result: Callable[[SubmissionResult], None]
+    ) -> None:
         """Submit many over a few connections; `on_result` gets a result for each one, as they come.
 
         A QuicksilverError is the result of its own submission alone; any other error ends all.
@@ -93,7 +95,7 @@ class Submitter:
             for _ in range(min(_CONNECTIONS, len(waiting))):
                 group.create_task(self._work(waiting, on_result))
 
-    async def _work(self, waiting: deque[Described], on_result: Callable[[Result], None]) -> None:
+    async def _work(self, waiting: deque[Described], on_result: Callable[[SubmissionResult], None]) -> None:
         worker: Stager | None = None
         rm: Rm | None = None
         try:
@@ -105,9 +107,9 @@ class Submitter:
                     if rm is None:
                         rm = await asyncio.to_thread(self._session.rm)
                     record, queue = await self._submit(rm, worker, described)
-                    result = Result(described, record.application_id, queue, "", time.monotonic() - began_s)
+                    result = SubmissionResult(described, record.application_id, queue, "", time.monotonic() - began_s)
                 except QuicksilverError as error:
-                    result = Result(described, refusal=str(error), elapsed_s=time.monotonic() - began_s)
+                    result = SubmissionResult(described, refusal=str(error), elapsed_s=time.monotonic() - began_s)
                 on_result(result)
         finally:
             if rm is not None:
@@ -115,14 +117,14 @@ class Submitter:
             if worker is not None:
                 worker.close()
 
-    async def _submit(self, rm: Rm, worker: Stager, described: Described) -> tuple[Record, str]:
+    async def _submit(self, rm: Rm, worker: Stager, described: Described) -> tuple[ClientRecord, str]:
         app, key = described.application, secrets.token_urlsafe(24)
         tags_of(app)  # what YARN would refuse costs no upload
         check_sources(app, described.folder)
         app_id = await rm.new_id()
         name = name_of(app_id)
         folder = worker.staging.folder_of(name)
-        record = Record(
+        record = ClientRecord(
             application_id=name, key=key, name=app.name, submitted_s=time.time(), rm=str(rm.address), staging=folder
         )
         self._records.save(record)  # before: whatever happens now, `app clean` finds the files
@@ -144,17 +146,17 @@ class Submitter:
             ) from error
         return record, report.queue
 
-    async def _forget(self, worker: Stager, record: Record) -> None:
+    async def _forget(self, worker: Stager, record: ClientRecord) -> None:
         await asyncio.to_thread(worker.staging.remove, record.staging)
         self._records.remove(record.application_id)
 
-    async def _launch(self, worker: Stager, described: Described, folder: str, key: str) -> Launch:
+    async def _launch(self, worker: Stager, described: Described, folder: str, key: str) -> ApplicationLaunch:
         python, options = self._options.python, self._options
         archive, description, resources = await asyncio.to_thread(worker.stage, described, folder, python)
         async with self._lock:  # the tokens of one serve for all
             if self._tokens is None:
                 self._tokens = await asyncio.to_thread(self._session.tokens_for, folder)
-        return Launch(
+        return ApplicationLaunch(
             application=described.application,
             archive=archive,
             description=description,

@@ -15,10 +15,10 @@ from quicksilver.common.command_line.groups import Command
 from quicksilver_apps.client.ends import clean, leave, say
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.options import Function, json_option, on_cluster
-from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.records import ClientRecords
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.submission import Described, Options, Result, Submitter
-from quicksilver_apps.client.watch import End, Watch
+from quicksilver_apps.client.submission import Described, Options, SubmissionResult, Submitter
+from quicksilver_apps.client.watch import ApplicationWatch, End
 from quicksilver_apps.description.model import Application
 from quicksilver_apps.description.reader import load
 from quicksilver_apps.description.templates import command_line_values
@@ -57,26 +57,26 @@ def run(session: Session, file: Path, timeout_s: float | None, **params: Any) ->
     Exit code 0: it succeeded, 1: it failed or was refused, 3: it was killed, 4: --timeout came first, and it goes on.
     """
     described, options = _read([file], params)[0], _options(params)
-    records = Records()
+    records = ClientRecords()
     end = asyncio.run(_run(session, described, options, records, timeout_s))
     leave(end)
 
 
 async def _run(
-    session: Session, described: Described, options: Options, records: Records, timeout_s: float | None
+    session: Session, described: Described, options: Options, records: ClientRecords, timeout_s: float | None
 ) -> End | None:
     record = await Submitter(session, options, records).submit(described)
     say(time.time(), f"{record.application_id} ({described.application.name}) is submitted")
     return await watched(session, record.application_id, records, timeout_s)
 
 
-async def watched(session: Session, application_id: str, records: Records, timeout_s: float | None) -> End | None:
+async def watched(session: Session, application_id: str, records: ClientRecords, timeout_s: float | None) -> End | None:
     """Print an application's events until it ends; return how, or None when `timeout_s` was over before.
 
     Its files are removed then, and what is known of its containers is kept for their logs.
     """
     async with await asyncio.to_thread(session.rm) as rm:
-        watch = Watch(rm, application_id, say)
+        watch = ApplicationWatch(rm, application_id, say)
         try:
             async with asyncio.timeout(timeout_s):
                 end = await watch.until_end()
@@ -106,9 +106,9 @@ def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool,
     then. With --json each line is an object.
     """
     described = [each for each in _read(files, params) for _ in range(count)]
-    results: list[Result] = []
+    results: list[SubmissionResult] = []
 
-    def on_result(result: Result) -> None:
+    def on_result(result: SubmissionResult) -> None:
         results.append(result)
         _print(result, as_json, len(described) > 1)
 
@@ -122,7 +122,7 @@ def submit(session: Session, files: tuple[Path, ...], count: int, as_json: bool,
         raise click.exceptions.Exit(1)
 
 
-def _print(result: Result, as_json: bool, several: bool) -> None:
+def _print(result: SubmissionResult, as_json: bool, several: bool) -> None:
     if as_json:
         click.echo(
             json.dumps(

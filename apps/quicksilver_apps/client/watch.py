@@ -41,7 +41,7 @@ class End:
     elapsed_s: float
 
 
-class Watch:
+class ApplicationWatch:
     """Watches one application; `on_line` gets a line for each event: Unix seconds and text."""
 
     def __init__(self, rm: Rm, application_id: str, on_line: Callable[[float, str], None]) -> None:

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from quicksilver_apps.description.mistakes import MAX_LINES, DescriptionError, Mistake, Steps
+from quicksilver_apps.description.mistakes import MAX_LINES, DescriptionError, DescriptionMistake, Steps
 
 MAX_BYTES: Final = 1 << 18
 MAX_CHARACTERS: Final = 4 << 20
@@ -43,7 +43,7 @@ class Document:
     """"": it came as data, so that errors have no lines."""
     built: Lines | None = None
     """Lines, where they are known already."""
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[DescriptionMistake, ...] = ()
     """Those of its form: doubled keys, values that are no text."""
 
     @cached_property
@@ -57,7 +57,7 @@ class Document:
             return {}  # JSON that is no YAML: its mistakes are at line 1
         return builder.lines
 
-    def line(self, mistake: Mistake) -> int:
+    def line(self, mistake: DescriptionMistake) -> int:
         """Return the line of a mistake; what is missing stands at the key that should hold it."""
         at = self.lines.get(mistake.path)
         if at is not None:
@@ -67,9 +67,9 @@ class Document:
             steps = steps[:-1]
         return self.lines[steps][0] if steps in self.lines else 1
 
-    def error(self, mistakes: Iterable[Mistake]) -> DescriptionError:
+    def error(self, mistakes: Iterable[DescriptionMistake]) -> DescriptionError:
         """Return the error for these mistakes, in the order of the file, the first of each place alone."""
-        first: dict[tuple[Steps, bool], Mistake] = {}
+        first: dict[tuple[Steps, bool], DescriptionMistake] = {}
         for mistake in mistakes:
             first.setdefault((mistake.path, mistake.on_key), mistake)
         placed = sorted(first.values(), key=lambda mistake: (self.line(mistake), mistake.place, mistake.problem))
@@ -191,7 +191,7 @@ def _yaml(text: str, name: str) -> Document:
     except YAMLError as error:
         raise DescriptionError([_syntax(error, name, text)]) from error
     if root is None:
-        empty = Mistake((), "is empty", "begin with `version: 1`")
+        empty = DescriptionMistake((), "is empty", "begin with `version: 1`")
         return Document(name, None, text or "\n", {}, (empty,))
     builder = _Builder()
     data = builder.build(root, ())
@@ -219,18 +219,20 @@ def _syntax(error: YAMLError, name: str, text: str) -> str:
     return f"{name}:{line}: syntax: is no YAML: {problem}; check indentation, colons and quotes there"
 
 
-def _text_mistakes(data: object) -> Iterator[Mistake]:
+def _text_mistakes(data: object) -> Iterator[DescriptionMistake]:
     """Yield values that no JSON message and no shell can hold."""
     bounds = _Bounds()
 
-    def visit(value: object, steps: Steps) -> Iterator[Mistake]:
+    def visit(value: object, steps: Steps) -> Iterator[DescriptionMistake]:
         bounds.add(len(value) if isinstance(value, str) else 0, len(steps))
         if isinstance(value, str) and "\0" in value:
-            yield Mistake(steps, "holds a NUL character", "remove it")
+            yield DescriptionMistake(steps, "holds a NUL character", "remove it")
         elif isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
-            yield Mistake(steps, "holds half of a character (a lone surrogate)", "write the character itself")
+            yield DescriptionMistake(
+                steps, "holds half of a character (a lone surrogate)", "write the character itself"
+            )
         elif isinstance(value, float) and not isfinite(value):
-            yield Mistake(steps, "is no finite number", "write a number")
+            yield DescriptionMistake(steps, "is no finite number", "write a number")
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 yield from visit(item, (*steps, str(key)))
@@ -246,7 +248,7 @@ class _Builder:
 
     def __init__(self) -> None:
         self.lines: dict[Steps, tuple[int, int]] = {}
-        self.mistakes: list[Mistake] = []
+        self.mistakes: list[DescriptionMistake] = []
         self._bounds = _Bounds()
         self._constructor = YAML(typ="safe", pure=True).constructor
 
@@ -270,14 +272,16 @@ class _Builder:
         tag = str(node.tag or f"{_TAG}str")
         if tag not in _SCALARS:
             kind = tag.replace(_TAG, "!!")
-            self.mistakes.append(Mistake(steps, f"has the YAML type {kind}", "write text, a number, true or false"))
+            self.mistakes.append(
+                DescriptionMistake(steps, f"has the YAML type {kind}", "write text, a number, true or false")
+            )
             return node.value
         if tag == f"{_TAG}timestamp":
             return node.value  # as it is written
         try:
             return self._constructor.construct_object(node)
         except _UNREADABLE:
-            wrong = Mistake(steps, f"'{node.value}' is no {tag.removeprefix(_TAG)}", "put quotes around it")
+            wrong = DescriptionMistake(steps, f"'{node.value}' is no {tag.removeprefix(_TAG)}", "put quotes around it")
             self.mistakes.append(wrong)
             return node.value
 
@@ -287,13 +291,13 @@ class _Builder:
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
                 self.lines[(*steps, "?")] = (_line(key), _line(key))
-                self.mistakes.append(Mistake((*steps, "?"), "a key is no text", "write `key: value`"))
+                self.mistakes.append(DescriptionMistake((*steps, "?"), "a key is no text", "write `key: value`"))
             elif str(key.tag or "").endswith(":merge"):
                 merged += value.value if isinstance(value, SequenceNode) else [value]
             elif key.value in mapping:
                 where = (*steps, key.value)
                 twice = f"is there twice, first in line {self.lines[where][0]}"
-                self.mistakes.append(Mistake(where, twice, "keep one", on_key=True))
+                self.mistakes.append(DescriptionMistake(where, twice, "keep one", on_key=True))
                 self.lines[where] = (_line(key), self.lines[where][1])
             else:
                 where = (*steps, key.value)
@@ -306,7 +310,9 @@ class _Builder:
     def _merge(self, source: Node, steps: Steps, mapping: dict[str, Any]) -> None:
         """Add the keys of `<<: *source` that the mapping itself has not."""
         if not isinstance(source, MappingNode):
-            self.mistakes.append(Mistake(steps, "has `<<` of something that is no mapping", "name a mapping's alias"))
+            self.mistakes.append(
+                DescriptionMistake(steps, "has `<<` of something that is no mapping", "name a mapping's alias")
+            )
             return
         self._bounds.add(0, len(steps))
         own = {step: self.lines[(*steps, step)] for step in mapping}

@@ -22,9 +22,9 @@ from quicksilver_apps.description.model import (
     Part,
     Port,
     Ready,
-    Resources,
     Restart,
     Service,
+    ServiceResources,
 )
 
 BEGIN: Final = "<!-- fields: made of apps/quicksilver_apps/description/model.py -->"
@@ -33,7 +33,7 @@ _TABLES: Final[tuple[tuple[str, type[Part]], ...]] = (
     ("The whole description", Application),
     ("`parameters.NAME`", Parameter),
     ("`services[]`", Service),
-    ("`resources` and `master`", Resources),
+    ("`resources` and `master`", ServiceResources),
     ("`ports[]`", Port),
     ("`files[]`", File),
     ("`constraints`", Constraints),

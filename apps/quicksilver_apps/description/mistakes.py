@@ -20,7 +20,7 @@ MAX_MISTAKES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
+class DescriptionMistake:
     """One mistake: its place, what is wrong, and a remedy that begins with a verb."""
 
     path: Steps
@@ -46,7 +46,7 @@ class Mistake:
 class DescriptionError(QuicksilverError):
     """A description cannot be used; one line for each mistake: `FILE:LINE: PLACE: WHAT; REMEDY`, 20 at most."""
 
-    def __init__(self, lines: Sequence[str], mistakes: Sequence[Mistake] = ()) -> None:
+    def __init__(self, lines: Sequence[str], mistakes: Sequence[DescriptionMistake] = ()) -> None:
         self.lines = tuple(masked("".join(c if c.isprintable() else " " for c in line)) for line in lines)
         self.mistakes = tuple(mistakes)
         """All of them, in the order of the file; empty when the text could not be read."""

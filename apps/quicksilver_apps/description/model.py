@@ -119,7 +119,7 @@ class Restart(Part):
     failed elastic instance is given up (Zoe, §5). Preempted and lost containers do not count."""
 
 
-class Resources(Part):
+class ServiceResources(Part):
     """What one instance needs."""
 
     memory_mb: int = Field(ge=1, le=10_000_000)
@@ -141,7 +141,7 @@ class Service(Part):
     """Shell command; its exit status is that of the instance."""
     image: str = ""
     """Docker image, for NodeManagers with YARN's Docker runtime; "": the node itself."""
-    resources: Resources
+    resources: ServiceResources
     """What each instance needs."""
     environment: Environment = Field({})
     """Variables of its instances; they come before those of the whole application."""
@@ -189,7 +189,7 @@ class Application(Part):
     """Files in the working directory of each instance of all services."""
     services: tuple[Service, ...] = Field(min_length=1, max_length=50)
     """Kinds of processes, in the order in which they get containers."""
-    master: Resources = Resources(memory_mb=256, vcores=1)
+    master: ServiceResources = ServiceResources(memory_mb=256, vcores=1)
     """What the application master needs."""
     attempts: int = Field(2, ge=1, le=10)
     """Application masters at most, one after the other: a new one follows one that failed."""

@@ -17,7 +17,7 @@ from quicksilver_apps.description.checks import (
     whole_mistakes,
 )
 from quicksilver_apps.description.document import Document, data_document, parse_text, read_text
-from quicksilver_apps.description.mistakes import MAX_MISTAKES, DescriptionError, Mistake, Steps
+from quicksilver_apps.description.mistakes import MAX_MISTAKES, DescriptionError, DescriptionMistake, Steps
 from quicksilver_apps.description.model import Application, File, Parameter, Service
 from quicksilver_apps.description.templates import (
     FilledData,
@@ -63,11 +63,11 @@ class Template:
 
     def _checked(
         self, values: Mapping[str, Value], stand_ins: frozenset[str]
-    ) -> tuple[Application | None, list[Mistake], FilledData]:
+    ) -> tuple[Application | None, list[DescriptionMistake], FilledData]:
         data = self.document.data
         if not isinstance(data, Mapping):
             problem, remedy = "must be a mapping", f"begin with `version: 1`; keys: {', '.join(keys_of(Application))}"
-            return None, [*self.document.mistakes, Mistake((), problem, remedy)], FilledData()
+            return None, [*self.document.mistakes, DescriptionMistake((), problem, remedy)], FilledData()
         if (wrong := version_mistake(data)) is not None:
             return None, [wrong], FilledData()
         data = upgrade(dict(data))
@@ -133,7 +133,7 @@ def _template(document: Document, folder: Path | None) -> Template:
     return Template(document, parameters, folder)
 
 
-def _parameters_form(data: Mapping[str, Any]) -> list[Mistake]:
+def _parameters_form(data: Mapping[str, Any]) -> list[DescriptionMistake]:
     """Return the mistakes of the key `parameters` as a whole, and of the names in it."""
     _, mistakes = validate(Application, {**_LEAST, "parameters": data.get("parameters", {})})
     return mistakes
@@ -143,7 +143,7 @@ _LEAST = {"version": 1, "name": "a", "services": [{"name": "a", "command": "a", 
 """An application that is right but for its parameters."""
 
 
-def _form(filled: FilledData) -> tuple[Application | None, list[Mistake]]:
+def _form(filled: FilledData) -> tuple[Application | None, list[DescriptionMistake]]:
     """Return the application and the mistakes of its form; a whole value where text is wanted becomes text."""
     application, mistakes = validate(Application, filled.data)
     texts = [
@@ -165,7 +165,7 @@ def _put_text(data: Any, path: Steps) -> None:
     data[last] = as_text(data[last])
 
 
-def _meaning(data: Mapping[str, Any], folder: Path | None) -> list[Mistake]:
+def _meaning(data: Mapping[str, Any], folder: Path | None) -> list[DescriptionMistake]:
     """Return the mistakes beyond the form, in the parts whose form is right."""
     entries = data["services"] if isinstance(data.get("services"), list) else []
     services: dict[int, Service] = {}

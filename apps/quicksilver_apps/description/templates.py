@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from policies.errors import close_names, close_to
 from quicksilver_apps.description.document import MAX_CHARACTERS, data_document
-from quicksilver_apps.description.mistakes import MAX_HINTS, MAX_MISTAKES, DescriptionError, Mistake, Steps
+from quicksilver_apps.description.mistakes import MAX_HINTS, MAX_MISTAKES, DescriptionError, DescriptionMistake, Steps
 from quicksilver_apps.description.model import Parameter
 from quicksilver_apps.description.validation import validate
 
@@ -39,7 +39,7 @@ class FilledData:
     """The parameters that are referred to."""
     unsure: set[Steps] = field(default_factory=set)
     """The places whose value is not known: it has a stand-in, or is wrong."""
-    mistakes: list[Mistake] = field(default_factory=list)
+    mistakes: list[DescriptionMistake] = field(default_factory=list)
 
 
 def fill(application_data: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Any]:
@@ -81,13 +81,13 @@ def command_line_values(items: Sequence[str]) -> dict[str, Value]:
     return values
 
 
-def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[Mistake]]:
+def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[DescriptionMistake]]:
     """Return the parameters that are described, those alone that are right, and the mistakes in the others."""
     described = data.get("parameters")
     if not isinstance(described, Mapping):
         return {}, []  # the check of the whole description says that it must be a mapping
     parameters: dict[str, Parameter] = {}
-    mistakes: list[Mistake] = []
+    mistakes: list[DescriptionMistake] = []
     for name, content in described.items():
         parameter, wrong = validate(Parameter, content, ("parameters", str(name)))
         mistakes += wrong
@@ -99,20 +99,24 @@ def parameters_of(data: Mapping[str, Any]) -> tuple[dict[str, Parameter], list[M
     return parameters, mistakes
 
 
-def _parameter_mistakes(name: str, parameter: Parameter) -> list[Mistake]:
+def _parameter_mistakes(name: str, parameter: Parameter) -> list[DescriptionMistake]:
     place, noun = ("parameters", name), _KINDS[parameter.type]
     mistakes = [
-        Mistake((*place, "choices", number), f"must be {noun}, as `type` says", "change it, or `type`")
+        DescriptionMistake((*place, "choices", number), f"must be {noun}, as `type` says", "change it, or `type`")
         for number, choice in enumerate(parameter.choices)
         if not _is_of(choice, parameter.type)
     ]
     default = parameter.default
     if isinstance(default, str) and "${parameters." in default:
-        mistakes.append(Mistake((*place, "default"), "refers to a parameter", "write the value itself"))
+        mistakes.append(DescriptionMistake((*place, "default"), "refers to a parameter", "write the value itself"))
     elif default is not None and not _is_of(default, parameter.type):
-        mistakes.append(Mistake((*place, "default"), f"must be {noun}, as `type` says", "change it, or `type`"))
+        mistakes.append(
+            DescriptionMistake((*place, "default"), f"must be {noun}, as `type` says", "change it, or `type`")
+        )
     elif default is not None and parameter.choices and default not in parameter.choices:
-        mistakes.append(Mistake((*place, "default"), "is none of the choices", f"write {_listed(parameter.choices)}"))
+        mistakes.append(
+            DescriptionMistake((*place, "default"), "is none of the choices", f"write {_listed(parameter.choices)}")
+        )
     return mistakes
 
 
@@ -127,7 +131,7 @@ def _is_of(value: object, kind: str) -> bool:
 
 def chosen_values(
     data: Mapping[str, Any], parameters: Mapping[str, Parameter], values: Mapping[str, Value]
-) -> tuple[dict[str, Value], list[Mistake]]:
+) -> tuple[dict[str, Value], list[DescriptionMistake]]:
     """Return the value of each parameter, given or by default, with its type; text is converted.
 
     A missing or wrong one is a mistake at its parameter. `parameters` are those of `data` that are right.
@@ -136,7 +140,9 @@ def chosen_values(
     known = {str(name): None for name in described} if isinstance(described, Mapping) else {}
     unknown = islice((name for name in values if name not in known), MAX_MISTAKES)
     mistakes = [
-        Mistake(("parameters",), f"there is no parameter '{name}'", _unknown_remedy(name, known, number), on_key=True)
+        DescriptionMistake(
+            ("parameters",), f"there is no parameter '{name}'", _unknown_remedy(name, known, number), on_key=True
+        )
         for number, name in enumerate(unknown)
     ]
     arguments: dict[str, Value] = {}
@@ -144,12 +150,12 @@ def chosen_values(
         argument = values.get(name, parameter.default)
         if argument is None:
             remedy = f"give it with `--set {name}=VALUE`, or add a default"
-            mistakes.append(Mistake(("parameters", name), "has no value", remedy, on_key=True))
+            mistakes.append(DescriptionMistake(("parameters", name), "has no value", remedy, on_key=True))
             continue
         value, wrong = _typed(argument, parameter)
         if wrong:
             remedy = f"give {_listed(parameter.choices) if parameter.choices else _KINDS[parameter.type]}"
-            mistakes.append(Mistake(("parameters", name), wrong, remedy, on_key=True))
+            mistakes.append(DescriptionMistake(("parameters", name), wrong, remedy, on_key=True))
         else:
             arguments[name] = value
     return arguments, mistakes
@@ -228,7 +234,9 @@ class _Filler:
 
     def _entry(self, key: Any, value: Any, steps: Steps) -> Any:
         if isinstance(key, str) and "${parameters." in key:
-            wrong = Mistake((*steps, key), "a key refers to a parameter", "write the key itself", on_key=True)
+            wrong = DescriptionMistake(
+                (*steps, key), "a key refers to a parameter", "write the key itself", on_key=True
+            )
             self.filled.mistakes.append(wrong)
         return self.visit(value, (*steps, key))
 
@@ -245,7 +253,7 @@ class _Filler:
         if self._characters > MAX_CHARACTERS:
             self._characters = 0
             problem = f"makes more than {MAX_CHARACTERS} characters with its values"
-            self.filled.mistakes.append(Mistake(steps, problem, "give shorter values"))
+            self.filled.mistakes.append(DescriptionMistake(steps, problem, "give shorter values"))
         return result if self._characters else text
 
     def _replaced(self, match: re.Match[str], steps: Steps) -> str:
@@ -284,4 +292,4 @@ class _Filler:
 
     def _wrong(self, steps: Steps, problem: str, remedy: str) -> None:
         if len(self.filled.mistakes) < MAX_MISTAKES:
-            self.filled.mistakes.append(Mistake(steps, problem, remedy))
+            self.filled.mistakes.append(DescriptionMistake(steps, problem, remedy))

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from policies.config.validation import bounds, describe, model_at, shorten
 from policies.errors import close_names
-from quicksilver_apps.description.mistakes import MAX_HINTS, MAX_MISTAKES, Mistake, Steps
+from quicksilver_apps.description.mistakes import MAX_HINTS, MAX_MISTAKES, DescriptionMistake, Steps
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -47,7 +47,7 @@ _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt])(?:i?b)?\s*", re.IGNORE
 _MB: Final = {"k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 
 
-def validate(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, list[Mistake]]:
+def validate(model: type[M], data: object, path: Steps = ()) -> tuple[M | None, list[DescriptionMistake]]:
     """Return `data` as a `model`, or None and the mistakes; `path` is where `data` stands in the description.
 
     `data` is what JSON can hold.
@@ -88,7 +88,7 @@ def size_mb(text: object) -> int | None:
     return None if match is None else max(1, round(float(match[1]) * _MB[match[2].lower()]))
 
 
-def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: Steps, hint: bool) -> Mistake:
+def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: Steps, hint: bool) -> DescriptionMistake:
     """Return what is wrong at one place. hint: whether close names are sought."""
     loc = tuple(step for step in detail["loc"] if step != "[key]")
     kind = detail["type"]
@@ -96,15 +96,15 @@ def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: S
     where = (*path, *here)
     if union:
         problem = f"must be text, a number, true or false, got {_got(detail['input'])}"
-        return Mistake(where, problem, "write one of these")
+        return DescriptionMistake(where, problem, "write one of these")
     if kind == "extra_forbidden":
         return _unknown_key(model_at(model, loc[:-1]), where, detail["input"], hint)
     if kind == "missing":
         about = describe(model, loc, limits=False)
         remedy = f"add `{where[-1]}: {_EXAMPLES.get(where[-1], '...')}`"
-        return Mistake(where, MISSING, f"{remedy}: {about}" if about else remedy)
+        return DescriptionMistake(where, MISSING, f"{remedy}: {about}" if about else remedy)
     problem, remedy = _wrong_value(model, loc, detail, hint)
-    return Mistake(where, problem, remedy, on_key="[key]" in detail["loc"])
+    return DescriptionMistake(where, problem, remedy, on_key="[key]" in detail["loc"])
 
 
 def _existing(data: object, loc: Steps, kind: str) -> tuple[Steps, bool]:
@@ -117,14 +117,16 @@ def _existing(data: object, loc: Steps, kind: str) -> tuple[Steps, bool]:
     return loc, False
 
 
-def _unknown_key(owner: type[BaseModel], where: Steps, value: object, hint: bool) -> Mistake:
+def _unknown_key(owner: type[BaseModel], where: Steps, value: object, hint: bool) -> DescriptionMistake:
     key, known = str(where[-1]), keys_of(owner)
     if key in ("memory", "mem") and "memory_mb" in known:
         mb = size_mb(value)
         remedy = f"write `memory_mb: {mb}`" if mb is not None else "write `memory_mb`, in MB"
-        return Mistake(where, "unknown key", remedy, on_key=True, key_meant="memory_mb")
+        return DescriptionMistake(where, "unknown key", remedy, on_key=True, key_meant="memory_mb")
     close = close_names(key.lower(), known) if hint else []
-    return Mistake(where, "unknown key", _choice(close, known), on_key=True, key_meant=close[0] if close else "")
+    return DescriptionMistake(
+        where, "unknown key", _choice(close, known), on_key=True, key_meant=close[0] if close else ""
+    )
 
 
 def _choice(close: Sequence[str], known: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from quicksilver_apps.description.document import Document, parse_text, read_text
-from quicksilver_apps.description.mistakes import Mistake, Steps
+from quicksilver_apps.description.mistakes import DescriptionMistake, Steps
 from quicksilver_apps.description.model import FORMAT_VERSION
 from quicksilver_apps.description.reader import template_from_data
 from quicksilver_apps.description.validation import validate
@@ -129,7 +129,7 @@ def _checked(document: Document) -> Zapp:
     data = document.data
     if isinstance(data, Mapping) and "zapps" in data:
         problem = "is a manifest of Zoe's shop, which lists ZApps"
-        raise document.error([Mistake(("zapps",), problem, "name the file of a ZApp itself", on_key=True)])
+        raise document.error([DescriptionMistake(("zapps",), problem, "name the file of a ZApp itself", on_key=True)])
     zapp, mistakes = validate(Zapp, data)
     mistakes = [*document.mistakes, *mistakes]
     if zapp is None or mistakes:
@@ -140,19 +140,23 @@ def _checked(document: Document) -> Zapp:
     return zapp
 
 
-def _meaning(zapp: Zapp) -> Iterator[Mistake]:
+def _meaning(zapp: Zapp) -> Iterator[DescriptionMistake]:
     if not 1 <= zapp.version <= NEWEST:
-        yield Mistake(("version",), f"{zapp.version} is no version of ZApps that is known", "write 1, 2 or 3")
+        yield DescriptionMistake(
+            ("version",), f"{zapp.version} is no version of ZApps that is known", "write 1, 2 or 3"
+        )
     for number, service in enumerate(zapp.services):
         place: Steps = ("services", number)
         if not (service.image or service.docker_image):
-            yield Mistake((*place, "image"), "is missing", "add `image`, or `docker_image` in versions 1 and 2")
+            yield DescriptionMistake(
+                (*place, "image"), "is missing", "add `image`, or `docker_image` in versions 1 and 2"
+            )
         if (service.essential_count or 0) > service.total_count:
             problem = f"{service.essential_count} is more than total_count, {service.total_count}"
-            yield Mistake((*place, "essential_count"), problem, "lower it")
+            yield DescriptionMistake((*place, "essential_count"), problem, "lower it")
         for at, pair in enumerate(service.environment):
             if len(pair) != 2:
-                yield Mistake((*place, "environment", at), "is no [name, value]", "write two texts")
+                yield DescriptionMistake((*place, "environment", at), "is no [name, value]", "write two texts")
 
 
 @dataclass

@@ -24,7 +24,7 @@ from quicksilver_apps.master.machine import spec
 from quicksilver_apps.master.machine.events import Event
 from quicksilver_apps.master.machine.machine import Machine
 from quicksilver_apps.master.shell import Shell
-from quicksilver_apps.master.yarn.launch_context import Contexts, Resources
+from quicksilver_apps.master.yarn.launch_context import Contexts, LaunchResources
 from quicksilver_apps.master.yarn.session import AttemptGoneError, RmSession
 
 LOG: Final = logging.getLogger("quicksilver.master")
@@ -38,7 +38,7 @@ class StartError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class MasterSurroundings:
     """What the container gives the master."""
 
     container_id: str
@@ -53,7 +53,7 @@ class Surroundings:
     beat_s: float
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Surroundings:
+    def read(cls, environment: Mapping[str, str]) -> MasterSurroundings:
         """Return what the environment says. Raises StartError."""
         try:
             container_id = environment["CONTAINER_ID"]
@@ -96,11 +96,11 @@ def main() -> int:
     """Run the master in the working directory of its container; return the exit status."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     try:
-        surroundings = Surroundings.read(os.environ)
+        surroundings = MasterSurroundings.read(os.environ)
         application = spec.read(_json("application.json"))
-        resources = Resources.read(_json("resources.json"))
+        resources = LaunchResources.read(_json("resources.json"))
         return asyncio.run(_run(surroundings, application, resources))
-    except (StartError, spec.DescriptionError) as error:
+    except (StartError, spec.SpecError) as error:
         LOG.error("%s", error)
         return 2
     except AttemptGoneError as error:
@@ -118,7 +118,9 @@ def _json(name: str) -> Any:
         raise StartError(f"{name}: {error}") from error
 
 
-async def _run(surroundings: Surroundings, application: spec.Application, resources: Resources) -> int:
+async def _run(
+    surroundings: MasterSurroundings, application: spec.FilledApplication, resources: LaunchResources
+) -> int:
     machine = Machine(application, time.time())
     key, application_id = surroundings.key, surroundings.application_id
 

@@ -14,30 +14,30 @@ from quicksilver_apps.master.launchers import Launchers
 from quicksilver_apps.master.machine import adoption
 from quicksilver_apps.master.machine.events import (
     Allocated,
-    Ask,
+    AskContainers,
     CheckPassed,
     Command,
-    Completed,
+    ContainerCompleted,
     Event,
     FindLauncher,
     LauncherFound,
     LauncherMissing,
-    Probe,
-    Registered,
+    MasterRegistered,
+    MasterTick,
+    ProbeInstance,
     Release,
     Resynced,
-    Start,
     StartFailed,
+    StartInstance,
     Stop,
     StopAll,
-    Tick,
     Unregister,
 )
-from quicksilver_apps.master.machine.instances import Phase
+from quicksilver_apps.master.machine.instances import InstancePhase
 from quicksilver_apps.master.machine.machine import Machine
 from quicksilver_apps.master.yarn import asks
 from quicksilver_apps.master.yarn.container_ids import container_id_text, grant_of
-from quicksilver_apps.master.yarn.launch_context import Contexts, Resources
+from quicksilver_apps.master.yarn.launch_context import Contexts, LaunchResources
 from quicksilver_apps.master.yarn.nodes import Nodes
 from quicksilver_apps.master.yarn.session import RmSession
 
@@ -63,7 +63,7 @@ class Shell:
         self.machine = machine
         self.changed: Callable[[], None] = lambda: None
         self._session, self._contexts, self._launchers, self._beat_s = session, contexts, launchers, beat_s
-        self._resources: Resources = contexts.resources
+        self._resources: LaunchResources = contexts.resources
         self._nodes = Nodes()
         self._containers: dict[str, y.ContainerProto] = {}
         self._asks: dict[str, int] = {}
@@ -85,7 +85,7 @@ class Shell:
             self._nodes.learn(token)
         grants = [grant_of(each) for each in answer.containers_from_previous_attempts]
         self._containers |= {container_id_text(each.id): each for each in answer.containers_from_previous_attempts}
-        self.tell(Registered(time.time(), tuple(grants)))
+        self.tell(MasterRegistered(time.time(), tuple(grants)))
         self._check_sizes(answer.maximumCapability)
         notes = asyncio.create_task(self._leave_notes())
         try:
@@ -138,7 +138,7 @@ class Shell:
             self.tell(Resynced(now_s))
             return
         self._handle(answer, now_s)
-        self.tell(Tick(now_s))
+        self.tell(MasterTick(now_s))
         busy = self._busy()
         try:
             await asyncio.wait_for(self._wake.wait(), BUSY_S if busy else self._beat_s)
@@ -154,14 +154,14 @@ class Shell:
         if answer.containers_from_previous_attempts:
             late = [each for each in answer.containers_from_previous_attempts if not self._known(each)]
             self._containers |= {container_id_text(each.id): each for each in late}
-            self.tell(Registered(now_s, tuple(grant_of(each) for each in late)))
+            self.tell(MasterRegistered(now_s, tuple(grant_of(each) for each in late)))
         if answer.allocated_containers:
             self.tell(Allocated(tuple(grant_of(each) for each in answer.allocated_containers), now_s))
         for status in answer.completed_container_statuses:
             name = container_id_text(status.container_id)
             LOG.info("%s completed with %d: %s", name, status.exit_status, status.diagnostics.strip()[:300])
             self._containers.pop(name, None)
-            self.tell(Completed(name, status.exit_status, status.diagnostics, now_s))
+            self.tell(ContainerCompleted(name, status.exit_status, status.diagnostics, now_s))
 
     def _known(self, container: y.ContainerProto) -> bool:
         return container_id_text(container.id) in self._containers
@@ -173,23 +173,23 @@ class Shell:
 
     def _progress(self) -> float:
         instances = [each for service in self.machine.app.services.values() for each in service.instances.values()]
-        ended = sum(1 for each in instances if each.phase is Phase.ENDED)
+        ended = sum(1 for each in instances if each.phase is InstancePhase.ENDED)
         return ended / len(instances) if instances else 0.0
 
     # -- commands
 
     def _carry_out(self, command: Command) -> None:
         match command:
-            case Ask():
+            case AskContainers():
                 self._asks[command.service] = command.count
                 self._wake.set()
             case Release():
                 self._release(command.id)
-            case Start():
+            case StartInstance():
                 self._spawn(self._start(command))
             case Stop():
                 self._spawn(self._stop(command.id))
-            case Probe():
+            case ProbeInstance():
                 self._spawn(self._probe(command))
             case FindLauncher():
                 self._spawn(self._find(command))
@@ -203,7 +203,7 @@ class Shell:
             self._releases[container_id] = container.id
             self._wake.set()
 
-    async def _start(self, command: Start) -> None:
+    async def _start(self, command: StartInstance) -> None:
         container = self._containers[command.id]
         spec = self.machine.app.services[command.service].spec
         context = self._contexts.make(command.id, container.nodeId.host, spec, command.index, command.kind)
@@ -221,12 +221,12 @@ class Shell:
             LOG.warning("%s was not stopped, it is released: %s", container_id, trouble)
         self._release(container_id)
 
-    async def _probe(self, command: Probe) -> None:
+    async def _probe(self, command: ProbeInstance) -> None:
         """Connect again and again: often at first, because most commands listen soon."""
         pause_s = FIRST_PROBE_S
         while True:
             pair = self.machine.app.instance(command.id)
-            if pair is None or pair[1].phase is not Phase.RUNNING:
+            if pair is None or pair[1].phase is not InstancePhase.RUNNING:
                 return
             try:
                 async with asyncio.timeout(PROBE_S):
@@ -282,7 +282,10 @@ class Shell:
             (each.kind != "core", each.index, name, each.grant, each.listens_on)
             for name, service in self.machine.app.services.items()
             for each in service.instances.values()
-            if each.grant is not None and each.listens_on and not each.leaving and each.phase is not Phase.WAITING
+            if each.grant is not None
+            and each.listens_on
+            and not each.leaving
+            and each.phase is not InstancePhase.WAITING
         ]
         able.sort(key=lambda candidate: candidate[:3])
         return [(grant.id, grant.host, port) for _, _, _, grant, port in able[:REPLICAS]]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from quicksilver_apps.master.machine.application_state import ApplicationState
-from quicksilver_apps.master.machine.instances import ACTIVE, Instance, Phase, ServiceState
+from quicksilver_apps.master.machine.instances import ACTIVE, Instance, InstancePhase, ServiceState
 
 
 def application(app: ApplicationState, application_id: str, user: str) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def service(state: ServiceState, user: str) -> dict[str, Any]:
         "core": state.spec.core,
         "elastic": state.spec.elastic,
         "wanted": state.spec.core + state.elastic,
-        "running": sum(1 for each in instances if each.phase in (Phase.RUNNING, Phase.READY)),
-        "ready": sum(1 for each in instances if each.phase is Phase.READY),
+        "running": sum(1 for each in instances if each.phase in (InstancePhase.RUNNING, InstancePhase.READY)),
+        "ready": sum(1 for each in instances if each.phase is InstancePhase.READY),
         "state": state.state,
         "instances": [instance(state, each, user) for each in instances],
     }

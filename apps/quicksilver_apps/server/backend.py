@@ -20,7 +20,7 @@ class BackendUnavailableError(QuicksilverError):
     retriable = True
 
 
-class SubmissionRefusedError(QuicksilverError):
+class StartRefusedError(QuicksilverError):
     """YARN, or the file system, does not take this application, and will not later."""
 
 
@@ -59,7 +59,7 @@ class YarnReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class StartOrder:
     """A submission; with the same ids it can be repeated, and YARN has the application once."""
 
     request_id: str
@@ -80,7 +80,7 @@ class Largest:
 
 
 @dataclass(frozen=True, slots=True)
-class Master:
+class MasterAddress:
     """The master of one application, and what calls of it need."""
 
     yarn_id: str
@@ -119,8 +119,8 @@ class Backend(Protocol):
     async def new_id(self) -> str:
         """Return a YARN application id that nobody has."""
 
-    async def submit(self, order: Order) -> None:
-        """Upload files and submit. Raises SubmissionRefusedError."""
+    async def submit(self, order: StartOrder) -> None:
+        """Upload files and submit. Raises StartRefusedError."""
 
     async def reports(self, yarn_ids: Collection[str]) -> Mapping[str, YarnReport]:
         """Return YARN's reports of these applications; those that it does not know are missing."""
@@ -131,13 +131,13 @@ class Backend(Protocol):
     async def clean(self, yarn_id: str, user: str) -> None:
         """Delete the uploaded files of an application that has ended; harmless when there are none."""
 
-    async def view(self, master: Master) -> dict[str, Any]:
+    async def view(self, master: MasterAddress) -> dict[str, Any]:
         """Return what a master says of its application (`/v1/application`)."""
 
-    async def scale(self, master: Master, service: str, count: int) -> dict[str, Any]:
+    async def scale(self, master: MasterAddress, service: str, count: int) -> dict[str, Any]:
         """Set the elastic instances that a service shall have. Raises ApiError with the master's refusal."""
 
-    async def stop(self, master: Master, reason: str) -> None:
+    async def stop(self, master: MasterAddress, reason: str) -> None:
         """Have a master end its application in order."""
 
     async def log(self, source: LogSource, file: str, limit_bytes: int) -> LogPart:

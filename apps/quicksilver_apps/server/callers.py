@@ -13,7 +13,7 @@ from quicksilver.common.http.browser_login import token_of
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.security import Security
 from quicksilver.common.http.tokens import Role
-from quicksilver_apps.server.records import AppRecord
+from quicksilver_apps.server.records import ServedApplication
 
 ROLES: Final = (Role.ADMIN, Role.USER, Role.READ)
 """That callers may have, the one that counts first."""
@@ -63,7 +63,7 @@ class Caller:
         """Return whether this caller changes a user's applications."""
         return self.is_admin or (self.role == "user" and user == self.user)
 
-    def check_change(self, record: AppRecord) -> None:
+    def check_change(self, record: ServedApplication) -> None:
         """Raise ApiError unless this caller may change an application."""
         if not self.may_change(record.user):
             raise ApiError(403, "forbidden", f"the application is {record.user}'s; an admin may change it, too")

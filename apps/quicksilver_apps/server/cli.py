@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.logs import LEVELS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quicksilver_apps.server.store.database import Database
 
 
-@click.group("app-server", cls=Group)
+@click.group("app-server", cls=CommandGroup)
 def app_server() -> None:
     """Applications by REST and web: users, quotas, history, templates."""
 
@@ -79,7 +79,7 @@ def run(
         tracer().close()
 
 
-@app_server.group("store", cls=Group)
+@app_server.group("store", cls=CommandGroup)
 def store() -> None:
     """The tables of the app server's store."""
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from quicksilver_apps.description.model import Name, QueueName
 from quicksilver_apps.server.config import Quota
-from quicksilver_apps.server.records import AppRecord, Change, Span, StoredTemplate
+from quicksilver_apps.server.records import InstanceSpan, ServedApplication, StateChange, StoredTemplate
 
 T = TypeVar("T")
 Value = str | int | float | bool
@@ -23,7 +23,7 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Page(BaseModel, Generic[T]):
+class ApplicationPage(BaseModel, Generic[T]):
     """A part of a list."""
 
     items: list[T]
@@ -49,7 +49,7 @@ class Submission(Body):
     """A UUID of the caller's own; a submission that is repeated with it is stored once."""
 
 
-class Service(BaseModel):
+class ServiceInfo(BaseModel):
     """A service of an application, as described and as its master reports it."""
 
     name: str
@@ -90,7 +90,7 @@ class ApplicationBrief(BaseModel):
     tracking_url: str
 
     @classmethod
-    def of(cls, record: AppRecord) -> ApplicationBrief:
+    def of(cls, record: ServedApplication) -> ApplicationBrief:
         """Return what a list shows of an application."""
         return cls(**{name: getattr(record, name) for name in ApplicationBrief.model_fields})
 
@@ -98,7 +98,7 @@ class ApplicationBrief(BaseModel):
 class ApplicationEntry(ApplicationBrief):
     """One application in a list, with its services."""
 
-    services: list[Service]
+    services: list[ServiceInfo]
 
 
 class ApplicationDetail(ApplicationEntry):
@@ -116,14 +116,14 @@ class ApplicationDetail(ApplicationEntry):
     """The newest of its master."""
 
 
-def services_of(record: AppRecord, *, instances: bool) -> list[Service]:
+def services_of(record: ServedApplication, *, instances: bool) -> list[ServiceInfo]:
     """Return the services of an application: as described, with what its master said last."""
     answers = {str(service["name"]): service for service in record.view.get("services", [])}
     services = []
     for each in record.description.get("services", []):
         now = answers.get(each["name"], {})
         services.append(
-            Service(
+            ServiceInfo(
                 name=each["name"],
                 core=each.get("core", 0),
                 elastic=each.get("elastic", 0),
@@ -139,7 +139,7 @@ def services_of(record: AppRecord, *, instances: bool) -> list[Service]:
     return services
 
 
-class ChangeInfo(BaseModel):
+class StateChangeInfo(BaseModel):
     """A change of the state of an application."""
 
     seq: int
@@ -153,7 +153,7 @@ class ChangeInfo(BaseModel):
     why: str
 
     @classmethod
-    def of(cls, change: Change) -> ChangeInfo:
+    def of(cls, change: StateChange) -> StateChangeInfo:
         """Return a change as REST shows it."""
         return cls(**{name: getattr(change, name) for name in cls.model_fields})
 
@@ -175,26 +175,26 @@ class SpanInfo(BaseModel):
     diagnostics: str
 
     @classmethod
-    def of(cls, span: Span) -> SpanInfo:
+    def of(cls, span: InstanceSpan) -> SpanInfo:
         """Return a container as REST shows it."""
         return cls(**{name: getattr(span, name) for name in cls.model_fields})
 
 
-class History(BaseModel):
+class ApplicationHistory(BaseModel):
     """What happened to an application."""
 
-    changes: list[ChangeInfo]
+    changes: list[StateChangeInfo]
     instances: list[SpanInfo]
 
 
-class Scale(Body):
+class ScaleRequest(Body):
     """How many elastic instances a service shall have."""
 
     service: Name
     count: int = Field(ge=0, le=100_000)
 
 
-class Kill(Body):
+class KillRequest(Body):
     """Why an application is killed."""
 
     reason: str = Field("", max_length=500)
@@ -257,7 +257,7 @@ class QuotaInfo(BaseModel):
     waiting: int
 
 
-class Health(BaseModel):
+class ServerHealth(BaseModel):
     """Whether the app server works, and its problems."""
 
     status: str

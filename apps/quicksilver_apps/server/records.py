@@ -10,7 +10,7 @@ from quicksilver_apps.server.states import State
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class QuotaSize:
     """What counts against quotas: the master and all core instances, and the number of elastic ones."""
 
     memory_mb: int = 0
@@ -18,10 +18,10 @@ class Size:
     elastic: int = 0
 
 
-def size_of(application: Application) -> Size:
+def size_of(application: Application) -> QuotaSize:
     """Return the size of an application (Zoe, §2.1: core instances must all be there, elastic ones help)."""
     services = application.services
-    return Size(
+    return QuotaSize(
         application.master.memory_mb + sum(each.core * each.resources.memory_mb for each in services),
         application.master.vcores + sum(each.core * each.resources.vcores for each in services),
         sum(each.elastic for each in services),
@@ -29,7 +29,7 @@ def size_of(application: Application) -> Size:
 
 
 @dataclass(frozen=True, slots=True)
-class AppRecord:
+class ServedApplication:
     """One application as it is stored; fields as the table's columns."""
 
     id: str
@@ -69,13 +69,13 @@ class AppRecord:
         return Application.model_validate(self.description)
 
     @property
-    def size(self) -> Size:
+    def size(self) -> QuotaSize:
         """What counts against quotas."""
-        return Size(self.memory_mb, self.vcores, self.elastic)
+        return QuotaSize(self.memory_mb, self.vcores, self.elastic)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """A change of the state of an application."""
 
     seq: int
@@ -89,7 +89,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class InstanceSpan:
     """One container of an application."""
 
     app_id: str

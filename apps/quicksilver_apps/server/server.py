@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from quicksilver.common.http.access import protect
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
-from quicksilver.common.http.servlets.conf import Property, section_rows
+from quicksilver.common.http.servlets.conf import ShownProperty, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.limits import raise_open_files
@@ -26,16 +26,16 @@ from quicksilver.common.process.version import version
 from quicksilver.common.settings.reload import on_hangup
 from quicksilver.common.web.access import browsers
 from quicksilver_apps.server.api.app import create_app
-from quicksilver_apps.server.api.application_routes import ApiParts
+from quicksilver_apps.server.api.application_routes import ApplicationParts
 from quicksilver_apps.server.backend import Backend
 from quicksilver_apps.server.callers import AppServerSide, Callers
 from quicksilver_apps.server.config import SECTION, AppServerSettings
-from quicksilver_apps.server.lifecycle.admission import Admission
+from quicksilver_apps.server.lifecycle.admission import QueueAdmission
 from quicksilver_apps.server.lifecycle.event_stream import EventStream
-from quicksilver_apps.server.lifecycle.journal import Journal
-from quicksilver_apps.server.lifecycle.watcher import Watcher
+from quicksilver_apps.server.lifecycle.journal import EventJournal
+from quicksilver_apps.server.lifecycle.watcher import StateWatcher
 from quicksilver_apps.server.metrics import AppServerMetrics
-from quicksilver_apps.server.models import Health
+from quicksilver_apps.server.models import ServerHealth
 from quicksilver_apps.server.store.database import Database
 from quicksilver_apps.server.submissions import Submissions
 from quicksilver_apps.server.ui.pages_of_apps import add_pages
@@ -66,9 +66,9 @@ class AppServer:
         self.metrics = AppServerMetrics()
         self.database = Database(settings.store)
         self.stream = EventStream(settings.event_clients, settings.event_queue)
-        self.journal = Journal(self.database, self.stream, self.metrics)
-        self.admission = Admission(self.journal, backend, settings)
-        self.watcher = Watcher(self.journal, backend, settings, self.admission.wake)
+        self.journal = EventJournal(self.database, self.stream, self.metrics)
+        self.admission = QueueAdmission(self.journal, backend, settings)
+        self.watcher = StateWatcher(self.journal, backend, settings, self.admission.wake)
         self.submissions = Submissions(self.journal, settings, self.admission.wake)
         self.started_s = time.time()
         self._tasks: list[asyncio.Task[None]] = []
@@ -104,7 +104,7 @@ class AppServer:
         """Return the application with REST, pages and the check of access."""
         security, settings = self.security, self.settings
         callers = Callers(security, settings.open_user or getpass.getuser())
-        parts = ApiParts(settings, self.journal, self.submissions, self.watcher, self.backend, callers)
+        parts = ApplicationParts(settings, self.journal, self.submissions, self.watcher, self.backend, callers)
         app = create_app(parts)
         add_servlets(app, self._servlets())
         login = add_pages(app, security, settings.ui_base_path)
@@ -115,10 +115,10 @@ class AppServer:
         login.refused = failures.refused
         return app
 
-    def health(self) -> Health:
+    def health(self) -> ServerHealth:
         """Return whether all is well, and what is not."""
         problems = [problem for problem in (self.admission.problem, self.watcher.problem) if problem]
-        return Health(
+        return ServerHealth(
             status="degraded" if problems else "ok",
             version=version(),
             started_s=self.started_s,
@@ -148,7 +148,7 @@ class AppServer:
             not_ready=self.not_ready,
         )
 
-    def _properties(self) -> list[Property]:
+    def _properties(self) -> list[ShownProperty]:
         rows = [row for name, section in self._sections.items() for row in section_rows(name, section, self._source)]
         return sorted(rows, key=lambda row: row.name)
 

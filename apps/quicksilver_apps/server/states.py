@@ -80,14 +80,14 @@ MOVES: Final[dict[tuple[State | None, State], str]] = {
 """From, to and why."""
 
 
-class UnexpectedMoveError(AssertionError):
+class UnexpectedStateError(AssertionError):
     """An application changed to a state that cannot follow its state."""
 
 
 def check_move(source: State | None, target: State) -> None:
     """Raise UnexpectedMoveError for a move that is not in the table."""
     if (source, target) not in MOVES:
-        raise UnexpectedMoveError(f"{source} -> {target}")
+        raise UnexpectedStateError(f"{source} -> {target}")
 
 
 def diagram() -> str:

@@ -17,9 +17,9 @@ from quicksilver_apps.description.model import Application, as_json
 from quicksilver_apps.description.reader import Template, parse_template, template_from_data
 from quicksilver_apps.server.callers import Caller
 from quicksilver_apps.server.config import AppServerSettings
-from quicksilver_apps.server.lifecycle.journal import Journal
+from quicksilver_apps.server.lifecycle.journal import EventJournal
 from quicksilver_apps.server.models import CheckAnswer, Submission
-from quicksilver_apps.server.records import AppRecord, StoredTemplate, size_of
+from quicksilver_apps.server.records import ServedApplication, StoredTemplate, size_of
 from quicksilver_apps.server.states import State
 from quicksilver_apps.server.store import applications, templates
 
@@ -38,13 +38,13 @@ class BusyError(ApiError):
 class Submissions:
     """Reads and stores submissions, no more than may wait."""
 
-    def __init__(self, journal: Journal, settings: AppServerSettings, on_received: Callable[[], None]) -> None:
+    def __init__(self, journal: EventJournal, settings: AppServerSettings, on_received: Callable[[], None]) -> None:
         self._journal, self._settings, self._on_received = journal, settings, on_received
         self._arriving: Counter[tuple[str, str]] = Counter()
         """User and id of those that have a place and are not stored yet, or just were."""
         self._counting = asyncio.Lock()
 
-    async def submit(self, submission: Submission, caller: Caller) -> AppRecord:
+    async def submit(self, submission: Submission, caller: Caller) -> ServedApplication:
         """Store an application. Raises ApiError with what is wrong, and BusyError."""
         user = self._user(submission, caller)
         template, stored = await self._template(submission)
@@ -138,7 +138,7 @@ class Submissions:
                 raise BusyError(f"{bound} applications of {user} wait already; try again later", after_s)
             self._arriving[place] += 1
 
-    async def _repeated(self, record: AppRecord) -> AppRecord:
+    async def _repeated(self, record: ServedApplication) -> ServedApplication:
         """Return the application that was stored under the same request id before."""
         before = await self._journal.database.read(lambda connection: applications.get(connection, record.id))
         if before is None or before.user != record.user or before.name != record.name:
@@ -152,9 +152,9 @@ class Submissions:
         user: str,
         caller: Caller,
         stored: StoredTemplate | None,
-    ) -> AppRecord:
+    ) -> ServedApplication:
         size, now_s = size_of(application), self._journal.clock_s()
-        return AppRecord(
+        return ServedApplication(
             id=submission.request_id or str(uuid.uuid4()),
             yarn_id="",
             user=user,
@@ -207,6 +207,6 @@ def parameters_of(template: Template) -> dict[str, dict[str, Any]]:
     return {name: parameter.model_dump(mode="json") for name, parameter in parameters.items()}
 
 
-def moved(record: AppRecord, state: State) -> AppRecord:
+def moved(record: ServedApplication, state: State) -> ServedApplication:
     """Return a record in another state, as it is after a move."""
     return replace(record, state=state)

@@ -24,14 +24,14 @@ from quicksilver.common.http.rest_errors import ApiError, RefusedError
 from quicksilver.common.process.logs import get_logger
 from quicksilver_apps.client.errors import ClientError, NotRunningError
 from quicksilver_apps.client.errors import SubmissionRefusedError as ClientRefusedError
-from quicksilver_apps.client.launch import Launch
+from quicksilver_apps.client.launch import ApplicationLaunch
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.logs.logs import FILES, Logs, Source, Tail, check_container, node_scheme, node_url_of
+from quicksilver_apps.client.logs.logs import FILES, LogPlace, Logs, Tail, check_container, node_scheme, node_url_of
 from quicksilver_apps.client.master_api import MasterApi
 from quicksilver_apps.client.master_places import PLACES, MasterPlaces, MisplacedMasterError
 from quicksilver_apps.client.rm import Rm, id_of, name_of
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.client.submission import Described, Stager
 from quicksilver_apps.server.backend import (
     REQUEST_TAG,
@@ -39,9 +39,9 @@ from quicksilver_apps.server.backend import (
     Largest,
     LogPart,
     LogSource,
-    Master,
-    Order,
-    SubmissionRefusedError,
+    MasterAddress,
+    StartOrder,
+    StartRefusedError,
     YarnReport,
     YarnState,
 )
@@ -100,7 +100,7 @@ class YarnBackend:
 
         Raises SettingsError, KerberosError, ClientError.
         """
-        site = Site.load(conf_dir)
+        site = ClusterSite.load(conf_dir)
         return cls(Session(site, Login.of(site, principal, keytab), settings.staging, ca), settings)
 
     async def largest(self) -> Largest:
@@ -112,18 +112,18 @@ class YarnBackend:
         """Return a YARN application id that nobody has."""
         return name_of(await self._ask(None, lambda rm: rm.new_id()))
 
-    async def submit(self, order: Order) -> None:
-        """Upload files and submit. Raises SubmissionRefusedError."""
+    async def submit(self, order: StartOrder) -> None:
+        """Upload files and submit. Raises StartRefusedError."""
         user = self._user(order.user)
         try:
             launch = await self._launch(order, user)
             context = launch.context(id_of(order.yarn_id))
             await self._ask(user, lambda rm: rm.submit(context))
         except ClientRefusedError as error:
-            raise SubmissionRefusedError(error.message, place=error.place, remedy=error.remedy) from error
+            raise StartRefusedError(error.message, place=error.place, remedy=error.remedy) from error
         except ClientError as error:
             if _NO_RETRY.search(error.message):
-                raise SubmissionRefusedError(error.message, place=error.place, remedy=error.remedy) from error
+                raise StartRefusedError(error.message, place=error.place, remedy=error.remedy) from error
             raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
     async def reports(self, yarn_ids: Collection[str]) -> Mapping[str, YarnReport]:
@@ -178,15 +178,15 @@ class YarnBackend:
         except ClientError as error:
             raise BackendUnavailableError(error.message, place=error.place, remedy=error.remedy) from error
 
-    async def view(self, master: Master) -> dict[str, Any]:
+    async def view(self, master: MasterAddress) -> dict[str, Any]:
         """Return what a master says of its application."""
         return await self._master(master, lambda api: api.application())
 
-    async def scale(self, master: Master, service: str, count: int) -> dict[str, Any]:
+    async def scale(self, master: MasterAddress, service: str, count: int) -> dict[str, Any]:
         """Set the elastic instances that a service shall have. Raises ApiError with the master's refusal."""
         return await self._master(master, lambda api: api.scale(service, count))
 
-    async def stop(self, master: Master, reason: str) -> None:
+    async def stop(self, master: MasterAddress, reason: str) -> None:
         """Have a master end its application in order."""
         await self._master(master, lambda api: api.stop("killed", reason))
 
@@ -227,7 +227,7 @@ class YarnBackend:
     def _session_of(self, user: str | None) -> Session:
         return self._session if user is None else replace(self._session, login=replace(self._session.login, user=user))
 
-    async def _launch(self, order: Order, user: str | None) -> Launch:
+    async def _launch(self, order: StartOrder, user: str | None) -> ApplicationLaunch:
         """Stage the files of an application; one user's connections serve one submission at a time."""
         session = self._session_of(user)
         async with self._staging:
@@ -247,7 +247,7 @@ class YarnBackend:
                 stager.close()
             else:
                 self._stagers[user] = stager
-        return Launch(
+        return ApplicationLaunch(
             application=order.application,
             archive=archive,
             description=description,
@@ -287,7 +287,7 @@ class YarnBackend:
             url = node_url_of(source.log_url, addresses, scheme)
         return url
 
-    async def _master(self, master: Master, do: Callable[[MasterApi], Awaitable[T]]) -> T:
+    async def _master(self, master: MasterAddress, do: Callable[[MasterApi], Awaitable[T]]) -> T:
         try:
             async with MasterApi(master.url, master.yarn_id, master.key) as api:
                 return await do(api)
@@ -301,7 +301,7 @@ class YarnBackend:
     def _tail(self, source: LogSource, node_url: str, file: str, limit_bytes: int) -> Tail | None:
         """Return the end of a log: from its node, and where that has none any more, from the cluster's log server."""
         logs = Logs(self._session_of(self._user(source.user)))
-        container = Source("", 0, source.container_id, node_url)
+        container = LogPlace("", 0, source.container_id, node_url)
         try:
             tail = None
             if container.node_url:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.description.model import Application
 
 Answer = tuple[int, Mapping[str, str], bytes]
@@ -19,7 +19,9 @@ Answerer = Callable[[str, str, bytes, Mapping[str, str]], Answer]
 """Of method, path with query, body and headers."""
 
 
-def site(folder: Path, core: Mapping[str, str], yarn: Mapping[str, str], hdfs: Mapping[str, str] | None = None) -> Site:
+def site(
+    folder: Path, core: Mapping[str, str], yarn: Mapping[str, str], hdfs: Mapping[str, str] | None = None
+) -> ClusterSite:
     """Write site files and read them."""
     for name, properties in (("core", core), ("yarn", yarn), ("hdfs", hdfs or {})):
         lines = (
@@ -27,7 +29,7 @@ def site(folder: Path, core: Mapping[str, str], yarn: Mapping[str, str], hdfs: M
             for key, value in properties.items()
         )
         (folder / f"{name}-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
-    return Site.load(folder)
+    return ClusterSite.load(folder)
 
 
 @contextmanager

@@ -10,16 +10,16 @@ from apps.tests.client.sites import application
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.hdfs.staging import StagedFile
-from quicksilver_apps.client.launch import Launch, NeededFile, resources_json, tags_of, url_of
+from quicksilver_apps.client.launch import ApplicationLaunch, NeededFile, resources_json, tags_of, url_of
 
 ARCHIVE = StagedFile("hdfs://nn:8020/user/a/app.zip", 7, 1700)
 OWN = StagedFile("file:///shared/application.json", 8, 1800)
 
 
-def launch(**changes: object) -> Launch:
+def launch(**changes: object) -> ApplicationLaunch:
     app = application(queue="q", priority=3, attempts=4, labels={"team": "x"})
     fields = {"application": app, "archive": ARCHIVE, "description": OWN, "resources": OWN, "key": "secret"}
-    return Launch(**(fields | changes))  # type: ignore[arg-type]
+    return ApplicationLaunch(**(fields | changes))  # type: ignore[arg-type]
 
 
 def test_the_context_has_all_that_is_described() -> None:

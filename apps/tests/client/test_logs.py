@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.logs.logs import Source, Tail, check_container, node_url_of, parsed, sources_of
+from quicksilver_apps.client.logs.logs import LogPlace, Tail, check_container, node_url_of, parsed, sources_of
 
 HEAD = b"""Container: container_1_1_01_000002 on node:1
 LogAggregationType: LOCAL
@@ -41,8 +41,8 @@ def test_containers_of_an_application() -> None:
         {"index": 1, "container_id": "", "log_url": ""},
     ]
     application = {"services": [{"name": "w", "instances": instances}]}
-    assert sources_of(application, ["node:8042"], "https") == [Source("w", 0, "container_1", "https://node:8042")]
-    assert sources_of(application, ["other:8042"], "http") == [Source("w", 0, "container_1", "")]
+    assert sources_of(application, ["node:8042"], "https") == [LogPlace("w", 0, "container_1", "https://node:8042")]
+    assert sources_of(application, ["other:8042"], "http") == [LogPlace("w", 0, "container_1", "")]
 
 
 @pytest.mark.parametrize("url", ["", "http://[x", "http://a@node:8042/x", "//node:8043", "node:8042"])

@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.records import HOME, Record, Records, checked_id
+from quicksilver_apps.client.records import HOME, ClientRecord, ClientRecords, checked_id
 
 ID = "application_1700000000000_0001"
 
 
-def record(**changes: object) -> Record:
+def record(**changes: object) -> ClientRecord:
     fields = {"application_id": ID, "key": "k", "name": "n", "submitted_s": 1.0, "rm": "rm:8032"}
-    return Record.model_validate(fields | changes)
+    return ClientRecord.model_validate(fields | changes)
 
 
 def test_a_record_is_private(tmp_path: Path) -> None:
-    records = Records(tmp_path / "new" / "folder")
+    records = ClientRecords(tmp_path / "new" / "folder")
     records.save(record(staging="file:///x"))
     path = records.folder / f"{ID}.json"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -31,7 +31,7 @@ def test_a_record_is_private(tmp_path: Path) -> None:
 
 def test_the_oldest_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME, str(tmp_path))
-    records = Records()
+    records = ClientRecords()
     assert records.all() == []
     newer = record(application_id="application_1_0001", submitted_s=2.0)
     for each in (newer, record()):
@@ -43,7 +43,7 @@ def test_the_oldest_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_missing_or_broken_is_named(tmp_path: Path) -> None:
-    records = Records(tmp_path)
+    records = ClientRecords(tmp_path)
     assert records.find(ID) is None
     with pytest.raises(ClientError, match=r"was not submitted from here.*copy the file from there"):
         records.required(ID)
@@ -53,7 +53,7 @@ def test_what_is_missing_or_broken_is_named(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(ClientError, match="cannot be written"):
-        Records(blocked).save(record())
+        ClientRecords(blocked).save(record())
 
 
 @pytest.mark.parametrize("text", ["", "application_1", "../application_1_1", "application_1_1/x", "job_1_1"])

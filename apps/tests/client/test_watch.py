@@ -16,7 +16,7 @@ from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver_apps.client.errors import NotRunningError
 from quicksilver_apps.client.master_api import KEY_HEADER, MasterApi
 from quicksilver_apps.client.rm import Rm
-from quicksilver_apps.client.watch import End, Watch, container_of, end_of, event_text, is_ready
+from quicksilver_apps.client.watch import ApplicationWatch, End, container_of, end_of, event_text, is_ready
 
 ID = "application_1_0001"
 
@@ -72,9 +72,9 @@ class FakeMaster:
         return 200, {}, json.dumps({"name": "w", "state": method, "wanted": json.loads(body)["count"]}).encode()
 
 
-def watch(*reports: c.ApplicationReportProto) -> tuple[Watch, list[str]]:
+def watch(*reports: c.ApplicationReportProto) -> tuple[ApplicationWatch, list[str]]:
     lines: list[str] = []
-    return Watch(cast(Rm, FakeRm(*reports)), ID, lambda _, text: lines.append(text)), lines
+    return ApplicationWatch(cast(Rm, FakeRm(*reports)), ID, lambda _, text: lines.append(text)), lines
 
 
 def test_until_the_end() -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from apps.tests.description.examples import SPARK
 from apps.tests.description.test_zapp import service3, zapp3
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_apps.description import cli
 from quicksilver_apps.description.reader import parse, read
@@ -25,7 +25,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return what runs a command in a folder with `app.yaml`."""
     monkeypatch.chdir(tmp_path)
     Path("app.yaml").write_text(SPARK)
-    group = click.group(cls=Group)(lambda: None)
+    group = click.group(cls=CommandGroup)(lambda: None)
     for command in cli.COMMANDS:
         group.add_command(command)
     return lambda *args: CliRunner().invoke(group, args)

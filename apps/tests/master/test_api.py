@@ -14,7 +14,7 @@ from apps.tests.master.descriptions import app, grant
 from quicksilver_apps.master.api import Api
 from quicksilver_apps.master.http_server import BODY_BYTES, HEAD_BYTES, HttpServer
 from quicksilver_apps.master.launcher.rendezvous import SIGNATURE, instance_key, sign
-from quicksilver_apps.master.machine.events import Allocated, Event, Registered
+from quicksilver_apps.master.machine.events import Allocated, Event, MasterRegistered
 from quicksilver_apps.master.machine.machine import Machine
 
 POOL = {"name": "pool", "core": 1, "elastic": 2, "ports": [{"name": "web", "link": "http/lab"}]}
@@ -29,7 +29,7 @@ class Served:
         self.api = Api(self.machine.app, "application_1_0001", "ann", "secret", self.tell)
         self.failures: list[Exception] = []
         self.port = 0
-        self.tell(Registered(100.0))
+        self.tell(MasterRegistered(100.0))
         self.tell(Allocated((grant(1),), 101.0))
 
     def tell(self, event: Event) -> None:

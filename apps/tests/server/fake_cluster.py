@@ -16,9 +16,9 @@ from quicksilver_apps.server.backend import (
     Largest,
     LogPart,
     LogSource,
-    Master,
-    Order,
-    SubmissionRefusedError,
+    MasterAddress,
+    StartOrder,
+    StartRefusedError,
     YarnReport,
     YarnState,
 )
@@ -26,7 +26,7 @@ from quicksilver_apps.server.backend import (
 
 @dataclass
 class FakeApp:
-    order: Order
+    order: StartOrder
     report: YarnReport
     submissions: int = 1
     elastic: dict[str, int] = field(default_factory=dict)
@@ -121,14 +121,14 @@ class FakeCluster:
         self._check()
         return f"application_1700000000000_{next(self._ids):04d}"
 
-    async def submit(self, order: Order) -> None:
+    async def submit(self, order: StartOrder) -> None:
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         try:
             await asyncio.sleep(self.delay_s)
             self._check()
             if self.refuses:
-                raise SubmissionRefusedError(self.refuses)
+                raise StartRefusedError(self.refuses)
             if self.swallow:
                 self.swallow -= 1
                 raise BackendUnavailableError("the connection broke")
@@ -139,7 +139,7 @@ class FakeCluster:
         finally:
             self._now -= 1
 
-    def _take(self, order: Order) -> None:
+    def _take(self, order: StartOrder) -> None:
         if order.yarn_id in self.apps:
             self.apps[order.yarn_id].submissions += 1
             return
@@ -179,15 +179,15 @@ class FakeCluster:
         self._check()
         self.cleaned.append(yarn_id)
 
-    def _master(self, master: Master) -> FakeApp:
+    def _master(self, master: MasterAddress) -> FakeApp:
         if self.masters_away:
             raise BackendUnavailableError("the master does not answer")
         return self.apps[master.yarn_id]
 
-    async def view(self, master: Master) -> dict[str, Any]:
+    async def view(self, master: MasterAddress) -> dict[str, Any]:
         return self._master(master).view()
 
-    async def scale(self, master: Master, service: str, count: int) -> dict[str, Any]:
+    async def scale(self, master: MasterAddress, service: str, count: int) -> dict[str, Any]:
         app = self._master(master)
         self.keys.append(master.key)
         described = next((one for one in app.order.application.services if one.name == service), None)
@@ -198,7 +198,7 @@ class FakeCluster:
         app.elastic[service] = count
         return next(one for one in app.view()["services"] if one["name"] == service)
 
-    async def stop(self, master: Master, reason: str) -> None:
+    async def stop(self, master: MasterAddress, reason: str) -> None:
         self._master(master)
         self.keys.append(master.key)
         if self.obedient:

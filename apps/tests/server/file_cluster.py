@@ -13,7 +13,7 @@ from pathlib import Path
 
 from apps.tests.server.fake_cluster import FakeCluster
 from apps.tests.server.small_server import settings
-from quicksilver_apps.server.backend import Order, YarnReport, YarnState
+from quicksilver_apps.server.backend import StartOrder, YarnReport, YarnState
 from quicksilver_apps.server.server import AppServer, run
 
 
@@ -26,7 +26,7 @@ class FileCluster(FakeCluster):
         self._known = dict(line.split() for line in file.read_text().splitlines())
         self._ids = itertools.count(len(self._known) * 1000 + 1 + os.getpid() % 1000)
 
-    def _take(self, order: Order) -> None:
+    def _take(self, order: StartOrder) -> None:
         if order.yarn_id not in self._known:
             self._known[order.yarn_id] = order.request_id
             self._file.write(f"{order.yarn_id} {order.request_id}\n")

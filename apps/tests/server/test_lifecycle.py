@@ -13,7 +13,7 @@ import pytest
 from apps.tests.server.fake_cluster import FakeCluster
 from apps.tests.server.small_server import HELLO, Client, eventually, served, settings, simple
 from quicksilver_apps.server.server import AppServer
-from quicksilver_apps.server.states import ENDED, MOVES, State, UnexpectedMoveError, check_move, diagram
+from quicksilver_apps.server.states import ENDED, MOVES, State, UnexpectedStateError, check_move, diagram
 from tests.paths import DOCS
 
 Served = tuple[FakeCluster, AppServer, Client]
@@ -42,7 +42,7 @@ def test_the_docs_draw_the_table() -> None:
 def test_nothing_follows_an_end_and_each_state_is_reached() -> None:
     assert not [move for move in MOVES if move[0] in ENDED]
     assert {target for _, target in MOVES} == set(State)
-    with pytest.raises(UnexpectedMoveError):
+    with pytest.raises(UnexpectedStateError):
         check_move(State.FINISHED, State.QUEUED)
 
 

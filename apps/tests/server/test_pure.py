@@ -17,14 +17,14 @@ from quicksilver_apps.server.backend import Largest, YarnReport, YarnState
 from quicksilver_apps.server.config import AppServerSettings, Quota, Quotas
 from quicksilver_apps.server.lifecycle.quota_check import obstacle, why_never
 from quicksilver_apps.server.lifecycle.yarn_states import after_report, after_view, spans_of
-from quicksilver_apps.server.records import AppRecord, Size, Span, size_of
+from quicksilver_apps.server.records import InstanceSpan, QuotaSize, ServedApplication, size_of
 from quicksilver_apps.server.states import State
 from quicksilver_apps.server.yarn_backend import report_of
 
 REPORT = YarnReport("application_1_0001", YarnState.RUNNING)
 
 
-def at(state: State, **fields: Any) -> AppRecord:
+def at(state: State, **fields: Any) -> ServedApplication:
     return replace(RECORD, state=state, **fields)
 
 
@@ -47,7 +47,7 @@ def at(state: State, **fields: Any) -> AppRecord:
         (at(State.ACCEPTED), {"state": YarnState.FAILED}, State.FAILED),
     ],
 )
-def test_the_state_after_a_report(record: AppRecord, report: dict[str, Any], state: State | None) -> None:
+def test_the_state_after_a_report(record: ServedApplication, report: dict[str, Any], state: State | None) -> None:
     following = after_report(record, replace(REPORT, **report))
     assert (following[0] if following else None) == state
 
@@ -78,7 +78,7 @@ def test_containers_keep_the_times_that_were_seen() -> None:
     def one(container: str, state: str, since_s: float, index: int = 0) -> dict[str, Any]:
         return {"index": index, "container_id": container, "state": state, "since_s": since_s, "kind": "core"}
 
-    def after(before: list[Span], now_s: float, *instances: dict[str, Any]) -> list[Span]:
+    def after(before: list[InstanceSpan], now_s: float, *instances: dict[str, Any]) -> list[InstanceSpan]:
         known = {each.container_id: each for each in before}
         return spans_of("r1", {"services": [{"name": "a", "instances": list(instances)}]}, known, now_s)
 
@@ -95,12 +95,12 @@ def test_containers_keep_the_times_that_were_seen() -> None:
 
 def test_sizes_and_quotas() -> None:
     app = Application.model_validate(simple())
-    assert size_of(app) == Size(256 + 128, 2, 2)
+    assert size_of(app) == QuotaSize(256 + 128, 2, 2)
     assert why_never(app, size_of(app), Quota(), Largest(256, 1)) == ""
     assert "the master wants 256 MB and 1 vcores" in why_never(app, size_of(app), Quota(), Largest(255, 1))
     quota = Quota(applications=2, memory_mb=500, vcores=3, elastic=4)
-    assert obstacle(Size(300, 2, 2), quota, 1, Size(200, 1, 2)) == ""
-    assert obstacle(Size(301, 3, 3), quota, 2, Size(200, 1, 2)) == (
+    assert obstacle(QuotaSize(300, 2, 2), quota, 1, QuotaSize(200, 1, 2)) == ""
+    assert obstacle(QuotaSize(301, 3, 3), quota, 2, QuotaSize(200, 1, 2)) == (
         "with it 3 applications, the quota is 2; 501 MB of core memory, the quota is 500; "
         "4 core vcores, the quota is 3; 5 elastic instances, the quota is 4"
     )

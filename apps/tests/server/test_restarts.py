@@ -19,7 +19,7 @@ import requests
 
 from apps.tests.server.fake_cluster import FakeCluster
 from apps.tests.server.small_server import Client, eventually, served, settings, simple
-from quicksilver_apps.server.backend import BackendUnavailableError, Order
+from quicksilver_apps.server.backend import BackendUnavailableError, StartOrder
 from quicksilver_lab.cluster.ports import free_base_port
 from tests.paths import ROOT
 
@@ -33,7 +33,7 @@ class Stopping(FakeCluster):
         super().__init__()
         self.arrives, self.stuck, self.stopping = arrives, threading.Event(), True
 
-    async def submit(self, order: Order) -> None:
+    async def submit(self, order: StartOrder) -> None:
         if not self.stopping:
             await super().submit(order)
             return
@@ -82,7 +82,7 @@ def test_answers_that_are_lost(tmp_path: Path) -> None:
 def test_a_late_answer_of_yarn_while_it_is_away(tmp_path: Path) -> None:
     cluster = FakeCluster()
 
-    async def silent(order: Order) -> None:
+    async def silent(order: StartOrder) -> None:
         cluster._take(order)
         cluster.away = True
         raise BackendUnavailableError("the connection broke")

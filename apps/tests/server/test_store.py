@@ -19,16 +19,16 @@ from apps.tests.server.fake_cluster import FakeCluster
 from apps.tests.server.small_server import Client, served, settings, simple
 from quicksilver.cli import cli
 from quicksilver.common.errors import SettingsError
-from quicksilver_apps.server.records import AppRecord, Span
-from quicksilver_apps.server.states import State, UnexpectedMoveError
+from quicksilver_apps.server.records import InstanceSpan, ServedApplication
+from quicksilver_apps.server.states import State, UnexpectedStateError
 from quicksilver_apps.server.store import applications, instances
-from quicksilver_apps.server.store.database import Database, StoreUnavailableError
+from quicksilver_apps.server.store.database import Database, DatabaseUnavailableError
 from quicksilver_apps.server.store.migrations import MIGRATIONS
-from quicksilver_apps.server.store.tables import NEWEST, Base
+from quicksilver_apps.server.store.tables import NEWEST, AppsBase
 from tests.rm_proxy.databases import fresh
 
 _serial = itertools.count()
-RECORD = AppRecord(
+RECORD = ServedApplication(
     id="r1",
     yarn_id="",
     user="ann",
@@ -81,7 +81,7 @@ def test_the_steps_make_the_tables_of_the_models(database: Database) -> None:
     with database.engine.begin() as connection:
         assert MIGRATIONS.versions(connection).known[-1] == NEWEST
         context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, Base.metadata) == []
+        assert compare_metadata(context, AppsBase.metadata) == []
         before = inspect(connection).get_table_names()
     assert {"applications", "transitions", "instances", "templates"} <= set(before)
 
@@ -100,7 +100,7 @@ def test_a_record_comes_back_as_it_was(database: Database) -> None:
         assert moved is not None and moved.seq > change.seq
         late = await database.write(lambda c: applications.move(c, "r1", State.RECEIVED, State.KILLED, "x", 102.0))
         assert late is None, "it is in another state"
-        with pytest.raises(UnexpectedMoveError):
+        with pytest.raises(UnexpectedStateError):
             await database.write(lambda c: applications.move(c, "r1", State.CHECKED, State.READY, "x", 102.0))
         found = await database.read(lambda c: applications.get(c, "application_1_0001"))
         assert found is not None and found.state is State.CHECKED and found.changed_s == 101.0
@@ -121,15 +121,17 @@ def test_one_write_that_fails_leaves_the_others(database: Database) -> None:
         results = await asyncio.gather(*works[:10], database.write(fails), *works[10:], return_exceptions=True)
         assert isinstance(results[10], ValueError)
         assert [type(one).__name__ for one in results if not isinstance(one, ValueError)] == ["Change"] * 20
-        assert len(await database.read(lambda c: applications.listing(c, applications.Wanted(), 100, 0))) == 20
+        assert len(await database.read(lambda c: applications.listing(c, applications.Selection(), 100, 0))) == 20
         assert await database.read(applications.counts) == {"received": 20}
 
     asyncio.run(scene())
 
 
 def test_old_applications_go_with_all_that_belongs_to_them(database: Database) -> None:
-    def span(number: int) -> Span:
-        return Span("r1", "work", 0, f"c{number}", "core", "n1", "ended", "", 0, 100.0 + number, None, 200.0, "")
+    def span(number: int) -> InstanceSpan:
+        return InstanceSpan(
+            "r1", "work", 0, f"c{number}", "core", "n1", "ended", "", 0, 100.0 + number, None, 200.0, ""
+        )
 
     async def scene() -> None:
         await database.write(lambda c: applications.receive(c, RECORD))
@@ -176,7 +178,7 @@ def test_a_deleted_file_is_an_outage_and_no_write_is_lost_silently(tmp_path: Pat
     database = Database(f"sqlite:///{tmp_path / 'apps.db'}")
     database.open()
     (tmp_path / "apps.db").unlink()
-    with pytest.raises(StoreUnavailableError, match="look at the database"):
+    with pytest.raises(DatabaseUnavailableError, match="look at the database"):
         asyncio.run(database.write(lambda c: applications.receive(c, RECORD)))
     database.close()
 

@@ -11,30 +11,30 @@ import pytest
 from apps.tests.server.small_server import settings, simple
 from quicksilver_apps.server.callers import Caller
 from quicksilver_apps.server.lifecycle.event_stream import EventStream
-from quicksilver_apps.server.lifecycle.journal import Journal
+from quicksilver_apps.server.lifecycle.journal import EventJournal
 from quicksilver_apps.server.metrics import AppServerMetrics
 from quicksilver_apps.server.models import Submission
-from quicksilver_apps.server.records import AppRecord
+from quicksilver_apps.server.records import ServedApplication
 from quicksilver_apps.server.store.database import Database
 from quicksilver_apps.server.submissions import BusyError, Submissions
 
 CALLER = Caller("lab", "open")
 
 
-class Slow(Journal):
+class Slow(EventJournal):
     """Its answers come only once `go_on` is set; what it was asked to store is stored before."""
 
     go_on: asyncio.Event
     stored: asyncio.Event
 
-    async def receive(self, record: AppRecord) -> bool:
+    async def receive(self, record: ServedApplication) -> bool:
         answer = await super().receive(record)
         self.stored.set()
         await self.go_on.wait()
         return answer
 
 
-def submit(submissions: Submissions, number: int) -> asyncio.Task[AppRecord]:
+def submit(submissions: Submissions, number: int) -> asyncio.Task[ServedApplication]:
     return asyncio.create_task(submissions.submit(Submission(description=simple(f"app-{number}")), CALLER))
 
 
@@ -68,12 +68,12 @@ def test_what_is_stored_and_not_answered_counts_once(journal: Slow, tmp_path: Pa
 
 @pytest.mark.timeout(60)
 def test_of_many_at_once_as_many_are_stored_as_may_wait(journal: Slow, tmp_path: Path) -> None:
-    async def run() -> list[AppRecord | BaseException]:
+    async def run() -> list[ServedApplication | BaseException]:
         journal.go_on = journal.stored = asyncio.Event()
         journal.go_on.set()
         submissions = Submissions(journal, settings(tmp_path, max_waiting=3), lambda: None)
         return await asyncio.gather(*(submit(submissions, number) for number in range(20)), return_exceptions=True)
 
     answers = asyncio.run(run())
-    assert [type(answer) for answer in answers].count(AppRecord) == 3, answers
-    assert all(isinstance(answer, AppRecord | BusyError) for answer in answers), answers
+    assert [type(answer) for answer in answers].count(ServedApplication) == 3, answers
+    assert all(isinstance(answer, ServedApplication | BusyError) for answer in answers), answers

@@ -15,12 +15,12 @@ from fastapi.responses import StreamingResponse
 
 from apps.tests.server.fake_cluster import FakeCluster
 from apps.tests.server.small_server import HELLO, Client, eventually, served, settings, simple
-from quicksilver_apps.server.api.application_routes import ApiParts
+from quicksilver_apps.server.api.application_routes import ApplicationParts
 from quicksilver_apps.server.api.event_routes import event_routes
 from quicksilver_apps.server.callers import Caller
 from quicksilver_apps.server.lifecycle.event_stream import EventStream
-from quicksilver_apps.server.lifecycle.journal import Journal
-from quicksilver_apps.server.records import Change
+from quicksilver_apps.server.lifecycle.journal import EventJournal
+from quicksilver_apps.server.records import StateChange
 from quicksilver_apps.server.server import AppServer
 
 Served = tuple[FakeCluster, AppServer, Client]
@@ -132,8 +132,8 @@ def test_a_client_whose_last_event_is_none_takes_no_place_for_good(lab: Served, 
 def test_an_answer_that_never_begins_takes_no_place() -> None:
     """Its client may have gone before the first line: then nothing ever ends the answer."""
     stream, nothing = EventStream(clients=2, limit=10), cast(Any, None)
-    journal = Journal(nothing, stream, nothing)
-    (route,) = event_routes(ApiParts(nothing, journal, nothing, nothing, nothing, nothing)).routes
+    journal = EventJournal(nothing, stream, nothing)
+    (route,) = event_routes(ApplicationParts(nothing, journal, nothing, nothing, nothing, nothing)).routes
     answer = asyncio.run(cast(Any, route).endpoint(Caller("alice", "open"), "", None, ""))
     assert isinstance(answer, StreamingResponse) and len(stream) == 0
 
@@ -161,7 +161,7 @@ def test_a_slow_listener_is_late_and_takes_no_more_memory() -> None:
     listener = stream.listen(lambda change: change.user == "ann")
     assert listener is not None and stream.listen(lambda change: True) is None
     for seq in range(1, 6):
-        stream.publish(Change(seq, "a", "ann" if seq != 2 else "bob", "n", 0.0, "", "received", ""))
+        stream.publish(StateChange(seq, "a", "ann" if seq != 2 else "bob", "n", 0.0, "", "received", ""))
     assert listener.late and [listener.queue.get_nowait().seq for _ in range(2)] == [1, 3] and listener.queue.empty()
     stream.leave(listener)
     assert len(stream) == 0

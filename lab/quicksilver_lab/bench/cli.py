@@ -10,11 +10,11 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.process.version import LAB, version
 
 
-class Command(NamedTuple):
+class BenchCommand(NamedTuple):
     """The place of a command, and its line in `--help` and `list`."""
 
     place: str
@@ -22,53 +22,61 @@ class Command(NamedTuple):
 
 
 BENCHMARKS: Final = {
-    "relay": Command("quicksilver_lab.bench.relay:relay", "Empty allocates direct and through the proxy."),
-    "las": Command(
+    "relay": BenchCommand("quicksilver_lab.bench.relay:relay", "Empty allocates direct and through the proxy."),
+    "las": BenchCommand(
         "quicksilver_lab.bench.las.run:las",
         "Jobs of five classes on one node: FIFO, opportunistic, least attained service.",
     ),
-    "resize": Command(
+    "resize": BenchCommand(
         "quicksilver_lab.bench.resize.run:resize", "Resizing a container, and a sidecar with 200 of them."
     ),
-    "policies": Command(
+    "policies": BenchCommand(
         "quicksilver_lab.bench.policies.run:policies", "Each policy alone and all together against none."
     ),
-    "scale": Command("quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
-    "ui": Command("quicksilver_lab.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
-    "mercury": Command("quicksilver_lab.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
-    "mixes": Command(
+    "scale": BenchCommand(
+        "quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."
+    ),
+    "ui": BenchCommand("quicksilver_lab.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
+    "mercury": BenchCommand(
+        "quicksilver_lab.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."
+    ),
+    "mixes": BenchCommand(
         "quicksilver_lab.bench.mixes.run:mixes",
         "Real mixes of jobs: the default against stock YARN's best, and a bound.",
     ),
-    "trace": Command(
+    "trace": BenchCommand(
         "quicksilver_lab.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
     ),
-    "zoe": Command(
+    "zoe": BenchCommand(
         "quicksilver_lab.bench.zoe.run:zoe", "Zoe's applications: flexible against rigid admission and stock YARN."
     ),
-    "emulator": Command(
+    "emulator": BenchCommand(
         "quicksilver_lab.bench.emulator_validation.run:emulator_validation",
         "The same jobs on a real and on an emulated cluster.",
     ),
-    "moves": Command("quicksilver_lab.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."),
-    "reloads": Command(
+    "moves": BenchCommand(
+        "quicksilver_lab.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."
+    ),
+    "reloads": BenchCommand(
         "quicksilver_lab.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."
     ),
-    "recovery": Command(
+    "recovery": BenchCommand(
         "quicksilver_lab.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."
     ),
-    "upgrades": Command(
+    "upgrades": BenchCommand(
         "quicksilver_lab.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
     ),
-    "overload": Command("quicksilver_lab.bench.overload:overload", "Thousands of idle connections at the proxy."),
-    "fuzz": Command("quicksilver_lab.bench.fuzz.__main__:main", "Malformed bytes for the wire, the relays and REST."),
+    "overload": BenchCommand("quicksilver_lab.bench.overload:overload", "Thousands of idle connections at the proxy."),
+    "fuzz": BenchCommand(
+        "quicksilver_lab.bench.fuzz.__main__:main", "Malformed bytes for the wire, the relays and REST."
+    ),
 }
 _COMMANDS: Final = BENCHMARKS | {
-    "page": Command("quicksilver_lab.bench.page.__main__:main", "A result as one HTML page.")
+    "page": BenchCommand("quicksilver_lab.bench.page.__main__:main", "A result as one HTML page.")
 }
 
 
-class Benchmarks(Group):
+class Benchmarks(CommandGroup):
     """Finds its commands in BENCHMARKS; others can be added to it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -57,7 +57,7 @@ def _sasl_answer(frame: SaslFrame) -> RpcSaslProto:
     return RpcSaslProto(state=RpcSaslProto.SUCCESS)
 
 
-class Master:
+class RegisteredMaster:
     """An application master that logs in, and heartbeats on request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -66,7 +66,7 @@ class Master:
         self.response_id = 0
 
     @classmethod
-    async def connect(cls, host: str, port: int, app: int = 1, source: str = "127.0.0.1") -> Master:
+    async def connect(cls, host: str, port: int, app: int = 1, source: str = "127.0.0.1") -> RegisteredMaster:
         """Connect and log in as the first attempt of an application."""
         connection = socket.create_connection((host, port), 10, (source, 0))
         master = cls(*await asyncio.open_connection(sock=connection))

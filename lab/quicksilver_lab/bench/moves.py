@@ -18,7 +18,7 @@ from typing import Any, Final
 import click
 
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.cluster import Cluster, ClusterSpec
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
@@ -41,7 +41,7 @@ _BASE: Final[Mapping[str, Any]] = {
 
 
 @dataclass(slots=True)
-class Delays:
+class MoveDelays:
     """What was measured of one way to move. Seconds."""
 
     delays_s: list[float] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Scene:
 
     slot: str
     policies: Mapping[str, Any]
-    play: Callable[[Cluster], Coroutine[Any, Any, tuple[str, list[Task]]]]
+    play: Callable[[Cluster], Coroutine[Any, Any, tuple[str, list[SleepTask]]]]
     """Returns the application whose places move, and all its tasks."""
 
 
@@ -78,7 +78,7 @@ def _rules(**expected_s: float) -> dict[str, Any]:
     return {"prior_weight": 1000, "rules": [{"match": {"name": n}, "expected_s": s} for n, s in expected_s.items()]}
 
 
-async def _behind_long(cluster: Cluster) -> tuple[str, list[Task]]:
+async def _behind_long(cluster: Cluster) -> tuple[str, list[SleepTask]]:
     """The first node is busy for 4 s, the others for 12 s; each has as many places of a short job."""
     first = (cluster.spec.node_addresses[0].host,)
     async with job(cluster, "busy") as busy, job(cluster, "long") as long:
@@ -91,7 +91,7 @@ async def _behind_long(cluster: Cluster) -> tuple[str, list[Task]]:
             return short.app_id, tasks
 
 
-async def _behind_late(cluster: Cluster) -> tuple[str, list[Task]]:
+async def _behind_late(cluster: Cluster) -> tuple[str, list[SleepTask]]:
     """Tasks wait at the first node for what was to be over after 3 s, and takes 14; the others come free after 6 s."""
     first = (cluster.spec.node_addresses[0].host,)
     async with job(cluster, "late") as late, job(cluster, "early") as early:
@@ -144,11 +144,11 @@ def delays(moves: Sequence[tuple[float, str]], lives: Sequence[Life]) -> tuple[l
     return delays_s, len(pending)
 
 
-def _measure(cluster: Cluster, scene: Scene, rounds: int) -> Delays:
+def _measure(cluster: Cluster, scene: Scene, rounds: int) -> MoveDelays:
     stack = LocalDaemons(cluster, {**_BASE, **scene.policies})
     stack.folder = cluster.spec.workdir / f"quicksilver-{scene.slot}"
     names = {address.host: address.name for address in cluster.spec.node_addresses}
-    result = Delays()
+    result = MoveDelays()
     stack.start()
     try:
         for _ in range(rounds):
@@ -192,7 +192,7 @@ def _spec(workdir: Path, base_port: int) -> ClusterSpec:
 def moves(rounds: int, workdir: Path, base_port: int, folder: Path) -> None:
     """How soon a task starts elsewhere once its place was stolen or corrected."""
     machine, progress = results.machine(), Progresses()
-    by_scene: dict[str, Delays] = {}
+    by_scene: dict[str, MoveDelays] = {}
     cluster = Cluster(_spec(workdir.resolve(), base_port))
     with interruptible():
         cluster.start()

@@ -24,7 +24,7 @@ import requests
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.limits import OTHER_FILES, raise_open_files
-from quicksilver_lab.bench.fake_rm import Master, StandIn
+from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from quicksilver_lab.bench.procstat import rss_mb
 from quicksilver_lab.bench.results import RESULTS, commit, machine, write
 from quicksilver_lab.bench.stats import percentile
@@ -44,7 +44,7 @@ def proxy_settings(upstream: int, listen: int, rest: int, folder: Path, connecti
     )
 
 
-class Running:
+class OverloadRun:
     """The proxy's process."""
 
     def __init__(self, folder: Path, upstream: int, connections: int) -> None:
@@ -101,7 +101,7 @@ def listens(port: int) -> bool:
     return True
 
 
-async def beats(master: Master, count: int) -> list[float]:
+async def beats(master: RegisteredMaster, count: int) -> list[float]:
     """Heartbeat so many times; return how long each took, in milliseconds."""
     took = []
     for _ in range(count):
@@ -117,12 +117,12 @@ def source(number: int) -> str:
     return f"127.0.{1 + host // 250}.{1 + host % 250}"
 
 
-async def measure(proxy: Running, silent: int, known: int) -> dict[str, Any]:
+async def measure(proxy: OverloadRun, silent: int, known: int) -> dict[str, Any]:
     """Open the connections, and measure before and after them."""
     await until(lambda: proxy.ended() or listens(proxy.port), _START_S, "the proxy's start")
     if proxy.ended():
         raise QuicksilverError(f"the proxy ended: {proxy.log.read_text()[-500:]}")
-    served = await Master.connect("127.0.0.1", proxy.port)
+    served = await RegisteredMaster.connect("127.0.0.1", proxy.port)
     await served.register()
     alone = await beats(served, _BEATS)
     before, dialed_before = rss_mb(proxy.process.pid), StandIn.opened
@@ -132,7 +132,7 @@ async def measure(proxy: Running, silent: int, known: int) -> dict[str, Any]:
             stack.enter_context(socket.create_connection(address, 30, (source(number), 0)))
         await until(lambda: proxy.sample("connections ") == silent + 1, 60, "all silent connections")
         after_silent, dialed = rss_mb(proxy.process.pid), StandIn.opened
-        masters = [await Master.connect("127.0.0.1", proxy.port, app=n) for n in range(2, known + 2)]
+        masters = [await RegisteredMaster.connect("127.0.0.1", proxy.port, app=n) for n in range(2, known + 2)]
         await until(lambda: proxy.sample("connections ") == silent + known + 1, 60, "all masters")
         after_known = rss_mb(proxy.process.pid)
         beside = await beats(served, _BEATS)
@@ -160,7 +160,7 @@ async def run(silent: int, known: int) -> dict[str, Any]:
     server = await loop.create_server(StandIn, "127.0.0.1", 0, backlog=4096)
     upstream: int = server.sockets[0].getsockname()[1]
     with tempfile.TemporaryDirectory(prefix="quicksilver-overload-") as folder:
-        proxy = Running(Path(folder), upstream, silent + known + 10)
+        proxy = OverloadRun(Path(folder), upstream, silent + known + 10)
         try:
             return await measure(proxy, silent, known)
         finally:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.load.loadgen import LoadProcess, Measured, Phase
+from quicksilver_lab.bench.load.loadgen import LoadPhase, LoadProcess, Measured
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
 from quicksilver_lab.bench.rig import RM_OPTIONS, Progress, Rig, running, submit
 from quicksilver_lab.bench.stats import percentile, spread
@@ -27,7 +27,7 @@ _SIDES: Final = ("direct", "proxied")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RelayPlan:
     """What is measured. seconds: of one round on one side; interval_s: between two heartbeats of a paced master."""
 
     masters: tuple[int, ...] = (100, 1000)
@@ -38,7 +38,7 @@ class Plan:
     interval_s: float = 1.0
 
 
-def measure(rig: Rig, plan: Plan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(rig: Rig, plan: RelayPlan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run the whole plan; return the result and the raw samples."""
     proxy = rig.pids["proxy"]
     memory = {"start": rss_mb(proxy)}
@@ -48,7 +48,7 @@ def measure(rig: Rig, plan: Plan, progress: Progress) -> tuple[dict[str, Any], d
         load.connect(tokens)
         memory["connected"] = rss_mb(proxy)
         progress(f"running the ResourceManager in, {_HEATING_S:.0f} s")
-        load.run(Phase(max(plan.masters), 0.0, _HEATING_S, share=2))
+        load.run(LoadPhase(max(plan.masters), 0.0, _HEATING_S, share=2))
         by_masters, raw = {}, {}
         for masters in plan.masters:
             by_masters[str(masters)], raw[str(masters)] = _at(load, masters, plan, progress)
@@ -74,11 +74,11 @@ def _summary(by_masters: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _at(load: LoadProcess, masters: int, plan: Plan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+def _at(load: LoadProcess, masters: int, plan: RelayPlan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     rounds = []
     for number in range(plan.rounds):
         order = (0, 1) if number % 2 == 0 else (1, 0)
-        done = {side: load.run(Phase(masters, plan.warm_up_s, plan.seconds, share=side)) for side in order}
+        done = {side: load.run(LoadPhase(masters, plan.warm_up_s, plan.seconds, share=side)) for side in order}
         rounds.append((done[0], done[1]))
         rates = [_rate(done[side], side) for side in (0, 1)]
         progress(f"{masters} masters, round {number + 1}: {rates[0]:.0f}/s direct, {rates[1]:.0f}/s proxied")
@@ -87,7 +87,7 @@ def _at(load: LoadProcess, masters: int, plan: Plan, progress: Progress) -> tupl
     paced = {}
     for name, interval_s in (("heartbeat", plan.interval_s), ("half_load", half_s)):
         progress(f"{masters} masters, a heartbeat each {interval_s:.3f} s, half of them through the proxy")
-        phases = [Phase(masters, 1.0, plan.paced_s, 2 + number % 2, interval_s) for number in range(plan.rounds)]
+        phases = [LoadPhase(masters, 1.0, plan.paced_s, 2 + number % 2, interval_s) for number in range(plan.rounds)]
         paced[name] = [load.run(phase) for phase in phases]
     result = closed | {name: paced_figures(measured) for name, measured in paced.items()}
     result["foreign_cores"] = spread([_foreign_cores(sample) for pair in rounds for sample in pair], 2)
@@ -172,7 +172,7 @@ def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, 
 
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
-    plan = Plan(masters, rounds, seconds)
+    plan = RelayPlan(masters, rounds, seconds)
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit()}
     about["settings"] = asdict(plan) | {"rm_java_opts": RM_OPTIONS, "proxy": "active mode, only_q, SQLite store"}

@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from quicksilver_lab.bench import results
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.environment import Environment, Where, one_line_errors, running, where_options
-from quicksilver_lab.workloads.gridmix_run import Outcome, Plan, make_history, run_gridmix
+from quicksilver_lab.workloads.gridmix_run import GridmixOutcome, GridmixPlan, make_history, run_gridmix
 from quicksilver_lab.workloads.rumen import make_trace
 
 TD_S: Final = 3600.0
@@ -70,7 +70,7 @@ class Reloads:
     ended_s: float = 0.0
 
 
-class Reloader(threading.Thread):
+class BenchReloader(threading.Thread):
     """Reloads `count` times, `pause_s` apart, beginning with the first."""
 
     def __init__(self, stack: LocalDaemons, count: int, pause_s: float) -> None:
@@ -186,17 +186,19 @@ def run(env: Environment, jobs: int, count: int, pause_s: float) -> dict[str, An
     assert env.stack is not None
     history = make_history(env, jobs)
     trace = make_trace(env.cluster, [job.job_id for job in history], env.progress)
-    reloader = Reloader(env.stack, count, pause_s)
+    reloader = BenchReloader(env.stack, count, pause_s)
     reloader.start()
     begun_s = time.monotonic()
-    outcome = run_gridmix(env, Plan(jobs=jobs, policy="STRESS", data_mb=2), trace)
+    outcome = run_gridmix(env, GridmixPlan(jobs=jobs, policy="STRESS", data_mb=2), trace)
     ended_s = time.monotonic()
     during = len(reloader.done.took_ms)
     reloader.join()
     return _result(env.stack, reloader.done, outcome, ended_s - begun_s, during)
 
 
-def _result(stack: LocalDaemons, done: Reloads, outcome: Outcome, gridmix_s: float, during: int) -> dict[str, Any]:
+def _result(
+    stack: LocalDaemons, done: Reloads, outcome: GridmixOutcome, gridmix_s: float, during: int
+) -> dict[str, Any]:
     changes = _all(stack, "/v1/policies/changes")
     failed = [name for name, (_, how) in outcome.outcomes.items() if how != "success"]
     return {

@@ -33,7 +33,7 @@ SYSTEM = frozenset({-100, -102})
 
 
 @dataclass(slots=True)
-class Task:
+class SleepTask:
     """One task: its containers in order; the last one is the one that counts."""
 
     seconds: float
@@ -44,22 +44,22 @@ class Task:
     done: bool = False
 
 
-class Job:
+class SleepJob:
     """One application that runs sleeping tasks until all are done."""
 
     def __init__(self, am: AmClient, app_id: str) -> None:
         self.app_id = app_id
-        self.tasks: list[Task] = []
+        self.tasks: list[SleepTask] = []
         self.errors: list[str] = []
         self.headroom_mb: int | None = None
         """As the last answer has it."""
         self._am = am
-        self._waiting: dict[tuple[int, int], deque[Task]] = {}
+        self._waiting: dict[tuple[int, int], deque[SleepTask]] = {}
         self._ask_counts: dict[tuple[int, int], int] = {}
         self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
         self._strict: set[tuple[int, int]] = set()
         self._types: dict[tuple[int, int], y.ExecutionTypeRequestProto] = {}
-        self._running: dict[str, Task] = {}
+        self._running: dict[str, SleepTask] = {}
         self._release: list[y.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
 
@@ -74,9 +74,9 @@ class Job:
         strict: bool = False,
         opportunistic: bool = False,
         enforced: bool = False,
-    ) -> list[Task]:
+    ) -> list[SleepTask]:
         """Want so many more tasks; at first on `hosts` where there are any, later anywhere; strict: nowhere else."""
-        tasks = [Task(seconds, priority, memory_mb) for _ in range(count)]
+        tasks = [SleepTask(seconds, priority, memory_mb) for _ in range(count)]
         self.tasks += tasks
         key = priority, memory_mb
         self._hosts[key] = tuple(hosts)
@@ -87,11 +87,11 @@ class Job:
         self._waiting.setdefault(key, deque()).extend(tasks)
         return tasks
 
-    async def until_done(self, tasks: Sequence[Task] | None = None, within_s: float = 240.0) -> None:
+    async def until_done(self, tasks: Sequence[SleepTask] | None = None, within_s: float = 240.0) -> None:
         """Wait until all (or these) tasks are done."""
         await self.until(lambda: all(task.done for task in tasks or self.tasks), within_s)
 
-    async def until_granted(self, tasks: Sequence[Task], within_s: float = 120.0) -> None:
+    async def until_granted(self, tasks: Sequence[SleepTask], within_s: float = 120.0) -> None:
         """Wait until all of these have a container."""
         await self.until(lambda: all(task.containers for task in tasks), within_s)
 
@@ -103,7 +103,7 @@ class Job:
                 raise BenchError(f"not within {within_s:g} s: {self.errors or self.tasks}")
             await asyncio.sleep(0.02)
 
-    def command(self, task: Task) -> str:
+    def command(self, task: SleepTask) -> str:
         """Return what a task's container runs: it notes its own end (`all_lives`)."""
         return f'sleep {task.seconds:g}; touch "${{LOG_DIRS%%,*}}/{_ENDED}"'
 
@@ -165,7 +165,7 @@ class Job:
         self._running[name] = task
         await self._start(container, task)
 
-    async def _start(self, container: y.ContainerProto, task: Task) -> None:
+    async def _start(self, container: y.ContainerProto, task: SleepTask) -> None:
         """Start a task; one whose connection breaks is tried again, as Hadoop's ServerProxy does."""
         address = container.nodeId.host, container.nodeId.port
         for _ in range(_STARTS):
@@ -203,10 +203,10 @@ async def job(
     name: str,
     *,
     queue: str = "default",
-    make: type[Job] = Job,
+    make: type[SleepJob] = SleepJob,
     tags: tuple[str, ...] = (),
     user: str = USER,
-) -> AsyncIterator[Job]:
+) -> AsyncIterator[SleepJob]:
     """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
     async with asyncio.timeout(_CALL_S), RmClient(*spec.rm_client, user=user) as rm:

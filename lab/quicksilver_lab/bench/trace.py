@@ -30,7 +30,7 @@ from quicksilver_lab.bench.emulator.run import RunSpec, run
 from quicksilver_lab.bench.harm import harm, sentence
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
-from quicksilver_lab.bench.mercury.plan import Size, Step
+from quicksilver_lab.bench.mercury.plan import ClusterSize, Step
 from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mercury.step import TASK_MB, spec
 from quicksilver_lab.bench.page.pages import beside
@@ -63,7 +63,7 @@ def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
     return [*first, *(replace(job, arrives_s=job.arrives_s + WARM_S) for job in jobs)]
 
 
-def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: Size, base_port: int) -> RunSpec:
+def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: ClusterSize, base_port: int) -> RunSpec:
     """Return how one competitor runs jobs that were warmed, each of which comes when it arrives."""
     base = spec(Step("micro", competitor, 1, size), base_port)  # whose nodes are alike
     return replace(
@@ -211,7 +211,7 @@ def trace(
     if copy is not None:
         click.echo(json.dumps({"jobs": write_dynoyarn(jobs, copy), "file": str(copy)}))
         return
-    size = replace(Size(), nodes=nodes, cores=cores, drain_s=drain_s)
+    size = replace(ClusterSize(), nodes=nodes, cores=cores, drain_s=drain_s)
     try:
         with interruptible():
             result, runs = _compared(file.name, competitors, jobs, size, workdir.absolute(), base_port)
@@ -249,7 +249,7 @@ def _jobs(file: Path, fit: Scaling, mistakes: Mistakes) -> list[JobSpec]:
 
 
 def _compared(
-    name: str, competitors: Sequence[str], jobs: Sequence[JobSpec], size: Size, workdir: Path, base_port: int
+    name: str, competitors: Sequence[str], jobs: Sequence[JobSpec], size: ClusterSize, workdir: Path, base_port: int
 ) -> tuple[dict[str, Any], list[RunResult]]:
     """Run all competitors one after the other; return result and runs.
 

@@ -19,7 +19,7 @@ import click
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.procstat import cpu_s, machine_cpu_s
-from quicksilver_lab.bench.scale.run import Bench, Plan, running
+from quicksilver_lab.bench.scale.run import Bench, ScalePlan, running
 from quicksilver_lab.workloads.environment import Progresses
 
 PAGES: Final = {
@@ -34,7 +34,7 @@ _TIMEOUT_S: Final = 30.0
 
 
 @dataclass(slots=True)
-class Seen:
+class SeenPage:
     """What viewers got."""
 
     answers: int = 0
@@ -43,7 +43,7 @@ class Seen:
     slowest_s: float = 0.0
 
 
-async def _poll(session: aiohttp.ClientSession, url: str, every_s: float, seen: Seen) -> None:
+async def _poll(session: aiohttp.ClientSession, url: str, every_s: float, seen: SeenPage) -> None:
     """Ask as a page does: again after the answer, with its ETag."""
     etag = ""
     while True:
@@ -61,7 +61,7 @@ async def _poll(session: aiohttp.ClientSession, url: str, every_s: float, seen: 
 
 
 @asynccontextmanager
-async def viewers(url: str, node: str, pages: Sequence[str], seen: Seen) -> AsyncIterator[None]:
+async def viewers(url: str, node: str, pages: Sequence[str], seen: SeenPage) -> AsyncIterator[None]:
     """Look at pages, a viewer each, for the time of a with block. Raises what a viewer met."""
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
     async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
@@ -80,7 +80,7 @@ async def viewers(url: str, node: str, pages: Sequence[str], seen: Seen) -> Asyn
                     await poll
 
 
-async def _phase(bench: Bench, pages: Sequence[str], seconds: float, seen: Seen) -> tuple[float, float]:
+async def _phase(bench: Bench, pages: Sequence[str], seconds: float, seen: SeenPage) -> tuple[float, float]:
     """Return how many cores the proxy and the machine use while so many pages are looked at."""
     proxy = bench.pids["proxy"]
     node = bench.stack.get("/v1/nodes?limit=1")["items"][0]["id"]
@@ -95,7 +95,7 @@ async def _phase(bench: Bench, pages: Sequence[str], seconds: float, seen: Seen)
 def measure(bench: Bench, count: int, rounds: int, seconds: float) -> dict[str, Any]:
     """Return the proxy's cores with and without viewers, in turns."""
     pages = [LOOKED_AT[number % len(LOOKED_AT)] for number in range(count)]
-    seen = Seen()
+    seen = SeenPage()
     without: list[float] = []
     watched: list[float] = []
     machine: list[float] = []
@@ -137,7 +137,7 @@ def ui(nodes: int, count: int, rounds: int, seconds: float, workdir: Path, folde
 
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
-    plan = Plan(nodes=(nodes,), masters=(2,))
+    plan = ScalePlan(nodes=(nodes,), masters=(2,))
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind

@@ -16,8 +16,8 @@ from quicksilver_lab.bench import results
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.environment import Environment, Where, one_line_errors, running, where_options
-from quicksilver_lab.workloads.gridmix_run import Outcome, Plan, make_history, run_gridmix
-from quicksilver_lab.workloads.history import History
+from quicksilver_lab.workloads.gridmix_run import GridmixOutcome, GridmixPlan, make_history, run_gridmix
+from quicksilver_lab.workloads.history import JobHistory
 from quicksilver_lab.workloads.rumen import make_trace
 
 _PAUSE_S: Final = 1.0
@@ -66,16 +66,16 @@ def run(env: Environment, jobs: int) -> dict[str, Any]:
     upgrader.start()
     begun_s = time.monotonic()
     try:
-        outcome = run_gridmix(env, Plan(jobs=jobs, policy="STRESS", data_mb=2), trace)
+        outcome = run_gridmix(env, GridmixPlan(jobs=jobs, policy="STRESS", data_mb=2), trace)
     finally:
         upgrader.stop.set()
         upgrader.join()
     return _result(env, upgrader.done, outcome, time.monotonic() - begun_s)
 
 
-def _result(env: Environment, done: Upgrades, outcome: Outcome, gridmix_s: float) -> dict[str, Any]:
+def _result(env: Environment, done: Upgrades, outcome: GridmixOutcome, gridmix_s: float) -> dict[str, Any]:
     failed = [name for name, (_, how) in outcome.outcomes.items() if how != "success"]
-    history = History(env.cluster)
+    history = JobHistory(env.cluster)
     attempts = [history.job(job) for job, _ in outcome.outcomes.values()]
     proxies = done.took_s.get("proxy", [])
     sidecars = [took for name, each in done.took_s.items() if name != "proxy" for took in each]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver_lab.cluster.cluster import Cluster, ClusterStatus
 from quicksilver_lab.cluster.errors import ClusterError
 from quicksilver_lab.cluster.progress import FewLines
@@ -33,7 +33,7 @@ _dir = click.option(
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON: as `quicksilver cluster status` has it.")
 
 
-@click.group("cluster", cls=Group)
+@click.group("cluster", cls=CommandGroup)
 def cluster() -> None:
     """A real Hadoop cluster on this machine."""
 

@@ -29,9 +29,9 @@ class DaemonProcesses:
         """Return the log file of a daemon."""
         return self._spec.workdir / "logs" / f"{name}.log"
 
-    def saved(self) -> state.State:
+    def saved(self) -> state.LocalClusterState:
         """Return what the cluster's folder says of it."""
-        return state.load(self._spec.workdir) or state.State(spec=self._spec)
+        return state.load(self._spec.workdir) or state.LocalClusterState(spec=self._spec)
 
     def alive(self) -> dict[str, processes.ProcessId]:
         """Return the processes that still run, by daemon."""

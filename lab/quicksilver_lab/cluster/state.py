@@ -17,7 +17,7 @@ _FILE = "cluster.json"
 _POLL_S = 0.05
 
 
-class State(BaseModel):
+class LocalClusterState(BaseModel):
     """The content of cluster.json."""
 
     model_config = ConfigDict(extra="forbid")
@@ -26,11 +26,11 @@ class State(BaseModel):
     daemons: dict[str, ProcessId] = {}
 
 
-def load(workdir: Path) -> State | None:
+def load(workdir: Path) -> LocalClusterState | None:
     """Return what was saved in `workdir`, None when nothing was. Raises StateError when it cannot be read."""
     path = workdir / _FILE
     try:
-        return State.model_validate_json(path.read_bytes())
+        return LocalClusterState.model_validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValidationError as error:
@@ -39,7 +39,7 @@ def load(workdir: Path) -> State | None:
         ) from error
 
 
-def save(state: State) -> None:
+def save(state: LocalClusterState) -> None:
     """Write it, so that a reader sees either the old or the new one."""
     path = state.spec.workdir / _FILE
     fresh = path.with_suffix(".new")

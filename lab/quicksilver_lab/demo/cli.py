@@ -17,10 +17,10 @@ from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.spec import ClusterSpec
 from quicksilver_lab.demo.figures import DemoError, as_json, check_results
-from quicksilver_lab.demo.jobs import CONTAINER_MB, LONG, SHORT, JobRun, run_jobs
+from quicksilver_lab.demo.jobs import CONTAINER_MB, LONG, SHORT, DemoJobRun, run_jobs
 from quicksilver_lab.demo.page import page
 from quicksilver_lab.demo.report import links, show
-from quicksilver_lab.demo.shrinks import Shrinks, sidecars
+from quicksilver_lab.demo.shrinks import ShrinkIntervals, sidecars
 from quicksilver_lab.demo.timeline import WayRun, registered, way_run
 from quicksilver_lab.workloads.environment import interruptible
 from quicksilver_lab.workloads.errors import WorkloadError
@@ -87,7 +87,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[WayRun, WayRu
         stack = LocalDaemons(cluster, {}, sidecar={"vcores": CORES, "resizer": "signals"})
         stack.start(steps.say)
         steps.say("quicksilver: the same jobs at the same times")
-        with Shrinks(sidecars(stack)) as shrinks:
+        with ShrinkIntervals(sidecars(stack)) as shrinks:
             jobs = run_jobs(cluster, "quicksilver", JOBS, steps.say)
         return plain, measured(cluster, "quicksilver", jobs, shrinks)
     finally:
@@ -97,7 +97,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[WayRun, WayRu
         cluster.stop()
 
 
-def measured(cluster: Cluster, way: str, jobs: Sequence[JobRun], shrinks: Shrinks | None) -> WayRun:
+def measured(cluster: Cluster, way: str, jobs: Sequence[DemoJobRun], shrinks: ShrinkIntervals | None) -> WayRun:
     """Return what YARN's logs show of the jobs of one way."""
     logs = [(node.name, cluster.log(f"nodemanager-{node.name}")) for node in cluster.spec.node_addresses]
     masters = registered(cluster.log("resourcemanager").read_text(errors="replace"))

@@ -21,7 +21,7 @@ class DemoError(QuicksilverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class DemoFigures:
     """One way's figures."""
 
     short_p50_s: float
@@ -34,11 +34,11 @@ class Figures:
     """Task-seconds in which tasks stood still."""
 
 
-def figures(run: WayRun) -> Figures:
+def figures(run: WayRun) -> DemoFigures:
     """Return the figures of a run."""
     long, *short = run.jobs
     times = [job.job_s for job in short]
-    return Figures(
+    return DemoFigures(
         short_p50_s=round(percentile(times, 50), 2),
         short_p95_s=round(percentile(times, 95), 2),
         short_phases_s={name: round(_mean(short, at), 2) for at, name in enumerate(PHASES)},
@@ -52,7 +52,7 @@ def _mean(jobs: Sequence[Timed], phase: int) -> float:
     return fmean(job.phases_s[phase] for job in jobs)
 
 
-def goals(plain: Figures, through: Figures) -> dict[str, dict[str, Any]]:
+def goals(plain: DemoFigures, through: DemoFigures) -> dict[str, dict[str, Any]]:
     """Return each goal with its value and whether it is met."""
     values = {
         "short_p50_ratio": through.short_p50_s / plain.short_p50_s,

@@ -33,7 +33,7 @@ echo "$done steps" > "$2/$CONTAINER_ID"
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class DemoJob:
     """One job to submit. at_s: seconds after the begin of the run."""
 
     name: str
@@ -48,12 +48,12 @@ class Job:
         return round(self.task_s / STEP_S)
 
 
-LONG: Final = Job("long", "batch", 0.0, tasks=30, task_s=16.0)
-SHORT: Final = tuple(Job(f"short{n}", "default", 12.0 + 6.5 * n, tasks=2, task_s=2.0) for n in range(7))
+LONG: Final = DemoJob("long", "batch", 0.0, tasks=30, task_s=16.0)
+SHORT: Final = tuple(DemoJob(f"short{n}", "default", 12.0 + 6.5 * n, tasks=2, task_s=2.0) for n in range(7))
 
 
 @dataclass(frozen=True, slots=True)
-class JobRun:
+class DemoJobRun:
     """A job that succeeded; times in Unix seconds, as the ResourceManager has them."""
 
     name: str
@@ -76,7 +76,7 @@ def write_task(folder: Path) -> Path:
     return script
 
 
-def run_jobs(cluster: Cluster, way: str, jobs: Sequence[Job], progress: Callable[[str], None]) -> list[JobRun]:
+def run_jobs(cluster: Cluster, way: str, jobs: Sequence[DemoJob], progress: Callable[[str], None]) -> list[DemoJobRun]:
     """Submit each job at its time and wait for all. Raises JobFailedError, OutputError."""
     script = write_task(cluster.spec.workdir)
     begin_s = time.monotonic()
@@ -98,7 +98,7 @@ def run_jobs(cluster: Cluster, way: str, jobs: Sequence[Job], progress: Callable
     return runs
 
 
-def _arguments(cluster: Cluster, job: Job, script: Path, folder: Path) -> list[str]:
+def _arguments(cluster: Cluster, job: DemoJob, script: Path, folder: Path) -> list[str]:
     return [
         *("-jar", str(cluster.artifact(JAR))),
         *("-appname", f"DistributedShell {job.name}"),  # by this the preset `default` knows it
@@ -111,10 +111,10 @@ def _arguments(cluster: Cluster, job: Job, script: Path, folder: Path) -> list[s
     ]
 
 
-def _ended(cluster: Cluster, job: Job, text: str, folder: Path) -> JobRun:
+def _ended(cluster: Cluster, job: DemoJob, text: str, folder: Path) -> DemoJobRun:
     application = clients.application_id(text)
     app: dict[str, Any] = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps/{application}")["app"]
     if app["finalStatus"] != "SUCCEEDED":
         raise JobFailedError(f"ended as {app['finalStatus']}: {app['diagnostics']}", place=f"{job.name}, {application}")
     results = tuple(sorted(file.read_text().strip() for file in folder.iterdir()))
-    return JobRun(job.name, application, app["startedTime"] / 1000, app["finishedTime"] / 1000, results)
+    return DemoJobRun(job.name, application, app["startedTime"] / 1000, app["finishedTime"] / 1000, results)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Block, Page, Prose, Section, Span, Spans, Table, Value
+from quicksilver.report.model import Axis, Block, Page, Prose, ReportSection, ReportSpan, ReportTable, Spans, Value
 from quicksilver_lab.bench.page import plain as plain_page
 from quicksilver_lab.bench.results import commit
-from quicksilver_lab.demo.figures import Figures, figures, goals
+from quicksilver_lab.demo.figures import DemoFigures, figures, goals
 from quicksilver_lab.demo.jobs import LONG, SHORT
-from quicksilver_lab.demo.timeline import PHASES, Use, WayRun, rows_of
+from quicksilver_lab.demo.timeline import PHASES, CoreUse, WayRun, rows_of
 
 KINDS: Final = ("tasks of the long job", "tasks of short jobs", "masters of short jobs", "master of the long job")
 STOPPED: Final = "stopped tasks"
@@ -48,15 +48,15 @@ def page(plain: WayRun, through: WayRun, nodes: Sequence[str], slots: int, machi
         "Short jobs beside a long one",
         [*facts, ("cluster", f"{len(nodes)} nodes, {slots} vcores each"), ("jobs", jobs)],
         [
-            Section("Result", [_table(figures(plain), figures(through)), Prose(_WHY)]),
-            Section("Who had the slots", [_slots(way, nodes, slots, most_s) for way in ways]),
-            Section("Where the time of the short jobs went", [_phases(way, most_s) for way in ways]),
-            Section("How it was run", [Prose(text) for text in (_PLAIN, _THROUGH, _TASKS)]),
+            ReportSection("Result", [_table(figures(plain), figures(through)), Prose(_WHY)]),
+            ReportSection("Who had the slots", [_slots(way, nodes, slots, most_s) for way in ways]),
+            ReportSection("Where the time of the short jobs went", [_phases(way, most_s) for way in ways]),
+            ReportSection("How it was run", [Prose(text) for text in (_PLAIN, _THROUGH, _TASKS)]),
         ],
     )
 
 
-def rows(plain: Figures, through: Figures) -> list[list[Value]]:
+def rows(plain: DemoFigures, through: DemoFigures) -> list[list[Value]]:
     """Return rows of what, plain YARN, quicksilver, ratio, goal; for the page and for the terminal."""
     goal = goals(plain, through)
 
@@ -76,33 +76,33 @@ def rows(plain: Figures, through: Figures) -> list[list[Value]]:
     ]
 
 
-def _table(plain: Figures, through: Figures) -> Table:
-    return Table(["", "plain YARN", "quicksilver", "ratio", "goal"], rows(plain, through))
+def _table(plain: DemoFigures, through: DemoFigures) -> ReportTable:
+    return ReportTable(["", "plain YARN", "quicksilver", "ratio", "goal"], rows(plain, through))
 
 
 def _slots(run: WayRun, nodes: Sequence[str], slots: int, most_s: float) -> Block:
     names, row_of = rows_of(run.uses, nodes, slots)
-    kinds: dict[str, list[Span]] = {name: [] for name in (*KINDS, STOPPED)}
+    kinds: dict[str, list[ReportSpan]] = {name: [] for name in (*KINDS, STOPPED)}
     for use in run.uses:
-        kinds[_kind(use)].append(Span(row_of[use.container], use.begin_s, use.end_s))
-        kinds[STOPPED] += [Span(row_of[use.container], begin, end) for begin, end in use.stopped]
+        kinds[_kind(use)].append(ReportSpan(row_of[use.container], use.begin_s, use.end_s))
+        kinds[STOPPED] += [ReportSpan(row_of[use.container], begin, end) for begin, end in use.stopped]
     axis = Axis("seconds since the long job was submitted", most=most_s)
     return Spans(run.way, axis, names, list(kinds.items()))
 
 
-def _kind(use: Use) -> str:
+def _kind(use: CoreUse) -> str:
     if use.master:
         return KINDS[3] if use.job == LONG.name else KINDS[2]
     return KINDS[0] if use.job == LONG.name else KINDS[1]
 
 
 def _phases(run: WayRun, most_s: float) -> Block:
-    spans: dict[str, list[Span]] = {name: [] for name in PHASES}
+    spans: dict[str, list[ReportSpan]] = {name: [] for name in PHASES}
     short = [job for job in run.jobs if job.name != LONG.name]
     for row, job in enumerate(short):
         at_s = job.submitted_s
         for name, phase_s in zip(PHASES, job.phases_s, strict=True):
-            spans[name].append(Span(row, at_s, at_s + phase_s))
+            spans[name].append(ReportSpan(row, at_s, at_s + phase_s))
             at_s += phase_s
     axis = Axis("seconds since the long job was submitted", most=most_s)
     return Spans(run.way, axis, [job.name for job in short], list(spans.items()))

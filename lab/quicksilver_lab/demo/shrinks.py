@@ -26,7 +26,7 @@ def sidecars(stack: LocalDaemons) -> list[str]:
     return [f"{stack.sidecar_rest(node).url}/v1/containers" for node in stack.cluster.spec.node_addresses]
 
 
-class Shrinks:
+class ShrinkIntervals:
     """Polls the sidecars on a thread of its own for the time of a with block."""
 
     def __init__(self, urls: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
-from quicksilver_lab.demo.jobs import JobRun
+from quicksilver_lab.demo.jobs import DemoJobRun
 from quicksilver_lab.demo.shrinks import Interval
 from quicksilver_lab.workloads.nm_log import Life
 from quicksilver_lab.workloads.records import application_of, is_master
@@ -22,7 +22,7 @@ PHASES: Final = ("waits for its master's slot", "master starts", "tasks wait for
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class CoreUse:
     """A container at a node; seconds since the begin of the run."""
 
     container: str
@@ -53,7 +53,7 @@ class WayRun:
 
     way: str
     jobs: tuple[Timed, ...]
-    uses: tuple[Use, ...]
+    uses: tuple[CoreUse, ...]
 
     @property
     def kills(self) -> int:
@@ -77,7 +77,7 @@ def _unix_s(stamp: str) -> float:
 
 def way_run(
     way: str,
-    runs: Sequence[JobRun],
+    runs: Sequence[DemoJobRun],
     lives: Mapping[str, Life],
     registered_s: Mapping[str, float],
     shrunk: Mapping[str, Sequence[Interval]],
@@ -93,13 +93,13 @@ def way_run(
         end_s = life.over_s if life.over_s is not None else run.finished_s
         stopped = tuple((begin - zero_s, end - zero_s) for begin, end in shrunk.get(container, ()))
         times = (life.running_s - zero_s, max(life.running_s, end_s) - zero_s)
-        uses.append(Use(container, run.name, is_master(container), life.node, *times, life.killed, stopped))
+        uses.append(CoreUse(container, run.name, is_master(container), life.node, *times, life.killed, stopped))
     uses.sort(key=lambda use: use.begin_s)
     jobs = [_timed(run, zero_s, [use for use in uses if use.job == run.name], registered_s) for run in runs]
     return WayRun(way, tuple(jobs), tuple(uses))
 
 
-def _timed(run: JobRun, zero_s: float, uses: Sequence[Use], registered_s: Mapping[str, float]) -> Timed:
+def _timed(run: DemoJobRun, zero_s: float, uses: Sequence[CoreUse], registered_s: Mapping[str, float]) -> Timed:
     """Return a job with its phases; one that no log shows takes no time."""
     tasks = [use for use in uses if not use.master]
     marks = [
@@ -116,7 +116,7 @@ def _timed(run: JobRun, zero_s: float, uses: Sequence[Use], registered_s: Mappin
     return Timed(run.name, round(marks[0], 3), round(run.job_s, 3), phases, run.results)
 
 
-def rows_of(uses: Sequence[Use], nodes: Sequence[str], slots: int) -> tuple[list[str], dict[str, int]]:
+def rows_of(uses: Sequence[CoreUse], nodes: Sequence[str], slots: int) -> tuple[list[str], dict[str, int]]:
     """Return the names of the rows of a picture, and the row of each container by its id.
 
     A node has `slots` rows, and more where more containers were there at a time; a container takes the first free one.

@@ -28,7 +28,7 @@ from quicksilver_lab.workloads.environment import (
 )
 from quicksilver_lab.workloads.errors import JobFailedError
 from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult
-from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, Tally, Watch
+from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, RecordsWatch, RecordTally
 from quicksilver_lab.workloads.rest import eventually
 
 JAR: Final = "hadoop-yarn-applications-distributedshell"
@@ -49,7 +49,7 @@ class ShellResult:
     reported: frozenset[str]
     """Containers whose own output shows that they ran."""
     job_s: float
-    tally: Tally
+    tally: RecordTally
 
 
 def shell_arguments(cluster: Cluster, name: str, kind: str, containers: int, sleep_s: int, queue: str) -> list[str]:
@@ -80,7 +80,7 @@ def run_shells(env: Environment, kinds: Sequence[str], containers: int = 4) -> l
 
     Raises JobFailedError when one does not succeed, OutputError when its logs do not come.
     """
-    with Watch(env.cluster) as watch, Clients() as together:
+    with RecordsWatch(env.cluster) as watch, Clients() as together:
         started = [(kind, together.add(start_shell(env.cluster, kind, containers))) for kind in kinds]
         ended = []
         for kind, client in started:
@@ -111,7 +111,7 @@ def marks(logs: str) -> frozenset[str]:
     return frozenset(_MARKED.findall(logs))
 
 
-def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tuple[JobResult, Tally]:
+def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tuple[JobResult, RecordTally]:
     """Run a wordcount of which `percent` of the maps are asked for as OPPORTUNISTIC by MapReduce itself.
 
     Raises JobFailedError when the job or its result is wrong.
@@ -120,7 +120,7 @@ def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tup
     mapreduce.put_text(env.cluster, _SOURCE, text)
     target = f"/opportunistic-maps-{time.strftime('%H%M%S')}"
     options = JobOptions(properties={OPPORTUNISTIC_MAPS: str(percent)})
-    with Watch(env.cluster) as watch:
+    with RecordsWatch(env.cluster) as watch:
         job = mapreduce.start_wordcount(env.cluster, _SOURCE, target, maps=maps, options=options).wait()
     wrong = mapreduce.differences(mapreduce.read_counts(env.cluster, target), mapreduce.count_words(text))
     if wrong:

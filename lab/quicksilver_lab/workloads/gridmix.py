@@ -44,9 +44,9 @@ from quicksilver_lab.workloads.gridmix_figures import (
     page,
     table,
 )
-from quicksilver_lab.workloads.gridmix_run import JOB_TYPES, MOST_JOBS, POLICIES, Plan, make_history, run_at
+from quicksilver_lab.workloads.gridmix_run import JOB_TYPES, MOST_JOBS, POLICIES, GridmixPlan, make_history, run_at
 from quicksilver_lab.workloads.gridmix_site import LocalSite, RunningSite
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.rumen import make_trace, read_trace
 
 Runs = dict[str, dict[str, GridmixRun]]
@@ -54,15 +54,15 @@ RESULT: Final = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class GridmixRequest:
     """What to run. trace: None for one of a history of its own."""
 
-    plan: Plan
+    plan: GridmixPlan
     kinds: tuple[str, ...]
     trace: Path | None
 
 
-def local(where: Where, request: Request) -> tuple[Runs, Path]:
+def local(where: Where, request: GridmixRequest) -> tuple[Runs, Path]:
     """Run everything on a local cluster: plain YARN first, then, unless `where.plain`, with quicksilver dropped in."""
     plain = replace(where, plain=True, keep=where.keep and where.plain)
     runs: Runs = {}
@@ -102,10 +102,10 @@ def _has_queues(trace: Path, queues: Mapping[str, int]) -> bool:
     return {job.queue for job in read_trace(trace)} <= queues.keys()
 
 
-def _each_kind(env: Environment, plan: Plan, kinds: Sequence[str], trace: Path) -> dict[str, GridmixRun]:
+def _each_kind(env: Environment, plan: GridmixPlan, kinds: Sequence[str], trace: Path) -> dict[str, GridmixRun]:
     site, runs = LocalSite(env.cluster), {}
     for kind in kinds:
-        with Watch(env.cluster) as watch:
+        with RecordsWatch(env.cluster) as watch:
             outcome = run_at(site, replace(plan, job_type=kind), trace, env.progress)
             jobs = finished_jobs(site, outcome)
             tallies = [watch.tally(job.id.replace("job_", "application_")) for job in jobs]
@@ -114,7 +114,7 @@ def _each_kind(env: Environment, plan: Plan, kinds: Sequence[str], trace: Path) 
     return runs
 
 
-def on_running(site: RunningSite, request: Request, trace: Path, before: Runs, progress: Progress) -> Runs:
+def on_running(site: RunningSite, request: GridmixRequest, trace: Path, before: Runs, progress: Progress) -> Runs:
     """Run GridMix on a cluster that runs, as it is; before: the runs of an earlier result, to compare with.
 
     What runs now counts as quicksilver where there is something before, otherwise as plain YARN.
@@ -168,7 +168,7 @@ def checked(trace: Path | None, conf_dir: Path | None, against: Path | None, pla
     return jobs
 
 
-def _facts(request: Request, trace: Path, conf_dir: Path | None) -> list[tuple[str, str]]:
+def _facts(request: GridmixRequest, trace: Path, conf_dir: Path | None) -> list[tuple[str, str]]:
     cluster = "a local cluster of 3 nodes" if conf_dir is None else f"the cluster of `{conf_dir}`"
     return [("cluster", cluster), ("trace", f"`{trace.name}`"), ("GridMix", f"policy {request.plan.policy}")]
 
@@ -197,7 +197,7 @@ def main(
     started_s = time.monotonic()
     job_count = checked(trace, conf_dir, against, where.plain)
     kinds = ("SLEEPJOB", "LOADJOB") if job_type == "both" else (job_type,)
-    request = Request(Plan(job_count or jobs, policy, kinds[0], data_mb), kinds, trace)
+    request = GridmixRequest(GridmixPlan(job_count or jobs, policy, kinds[0], data_mb), kinds, trace)
     if conf_dir is not None and trace is not None:
         site = RunningSite(conf_dir, where.workdir.absolute())
         with interruptible():

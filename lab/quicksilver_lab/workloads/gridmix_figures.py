@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Bars, Block, Page, Prose, Section, Table, Value
+from quicksilver.report.model import Axis, Bars, Block, Page, Prose, ReportSection, ReportTable, Value
 from quicksilver.report.stats import percentile
-from quicksilver_lab.workloads.gridmix_run import Outcome
-from quicksilver_lab.workloads.gridmix_site import Site
+from quicksilver_lab.workloads.gridmix_run import GridmixOutcome
+from quicksilver_lab.workloads.gridmix_site import GridmixSite
 from quicksilver_lab.workloads.history import FinishedJob, parse_job
-from quicksilver_lab.workloads.records import Tally
+from quicksilver_lab.workloads.records import RecordTally
 from quicksilver_lab.workloads.rest import eventually, get_json
 
 PLAIN, QUICKSILVER = "plain", "quicksilver"
@@ -51,7 +51,7 @@ class GridmixRun:
     """By GridMix itself, with the time that it took to notice the end of the last job."""
 
 
-def finished_jobs(site: Site, outcome: Outcome) -> list[FinishedJob]:
+def finished_jobs(site: GridmixSite, outcome: GridmixOutcome) -> list[FinishedJob]:
     """Return what the JobHistoryServer has of GridMix's jobs. Raises OutputError when it lacks one."""
     jobs = f"{site.history_rest}/ws/v1/history/mapreduce/jobs"
 
@@ -61,7 +61,7 @@ def finished_jobs(site: Site, outcome: Outcome) -> list[FinishedJob]:
     return [finished(job) for job, _ in outcome.outcomes.values()]
 
 
-def figures(outcome: Outcome, jobs: list[FinishedJob], tallies: list[Tally] | None) -> GridmixRun:
+def figures(outcome: GridmixOutcome, jobs: list[FinishedJob], tallies: list[RecordTally] | None) -> GridmixRun:
     """Return the figures of a run; tallies: its containers, None where they are not known."""
     done = [job for job in jobs if job.state == "SUCCEEDED"]
     took_s = [(job.finished_ms - job.submitted_ms) / 1000 for job in done]
@@ -104,7 +104,7 @@ def goals(ways: Ways) -> dict[str, dict[str, Any]]:
     return result | {"failed_jobs": {"value": failed, "goal": 0, "met": failed == 0}}
 
 
-def table(ways: Ways, kind: str) -> Table:
+def table(ways: Ways, kind: str) -> ReportTable:
     """Return one type of job as a table: plain YARN, quicksilver, and their ratio, as far as they were run."""
     runs = {way: asdict(by_kind[kind]) for way, by_kind in ways.items() if kind in by_kind}
     rows: list[list[Value]] = []
@@ -112,17 +112,17 @@ def table(ways: Ways, kind: str) -> Table:
         values = [run[key] for run in runs.values()]
         ratio = round(values[1] / values[0], 3) if key.endswith("_s") and len(values) == 2 and all(values) else None
         rows.append([label, *values, *([ratio] if len(values) == 2 else [])])
-    return Table([kind, *runs, *(["ratio"] if len(runs) == 2 else [])], rows)
+    return ReportTable([kind, *runs, *(["ratio"] if len(runs) == 2 else [])], rows)
 
 
 def page(ways: Ways, facts: list[tuple[str, str]]) -> Page:
     """Return the page: a table and bars for each type of job, and the goals."""
     kinds = list(dict.fromkeys(kind for runs in ways.values() for kind in runs))
-    sections = [Section(kind, [table(ways, kind), _bars(ways, kind)]) for kind in kinds]
+    sections = [ReportSection(kind, [table(ways, kind), _bars(ways, kind)]) for kind in kinds]
     judged = [[name, entry["value"], entry["goal"], entry["met"]] for name, entry in goals(ways).items()]
     about = "A ratio is quicksilver's figure divided by plain YARN's; a goal is the most that it may be."
-    goal: list[Block] = [Prose(about), Table(["goal", "value", "at most", "met"], judged)]
-    return Page("GridMix without and with quicksilver", facts, [Section("Goals", goal), *sections])
+    goal: list[Block] = [Prose(about), ReportTable(["goal", "value", "at most", "met"], judged)]
+    return Page("GridMix without and with quicksilver", facts, [ReportSection("Goals", goal), *sections])
 
 
 def _bars(ways: Ways, kind: str) -> Bars:

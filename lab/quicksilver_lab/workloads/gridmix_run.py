@@ -11,8 +11,8 @@ from quicksilver_lab.workloads import mapreduce
 from quicksilver_lab.workloads.clients import Clients, Progress
 from quicksilver_lab.workloads.environment import Environment
 from quicksilver_lab.workloads.errors import JobFailedError
-from quicksilver_lab.workloads.gridmix_site import INPUT_LINES, LocalSite, Site, folder_name
-from quicksilver_lab.workloads.gridmix_summary import Summary, finished_jobs, parse_summary
+from quicksilver_lab.workloads.gridmix_site import INPUT_LINES, GridmixSite, LocalSite, folder_name
+from quicksilver_lab.workloads.gridmix_summary import GridmixSummary, finished_jobs, parse_summary
 from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult, RunningJob
 from quicksilver_lab.workloads.rumen import make_trace
 
@@ -34,7 +34,7 @@ _SHAPES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class GridmixPlan:
     """What GridMix is to do."""
 
     jobs: int = 6
@@ -47,10 +47,10 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class GridmixOutcome:
     """A run of GridMix."""
 
-    summary: Summary
+    summary: GridmixSummary
     outcomes: dict[str, tuple[str, str]]
     """GridMix's name of each job: its id and how it ended."""
     history_s: float
@@ -58,7 +58,7 @@ class Outcome:
     gridmix_s: float
 
 
-def run(env: Environment, plan: Plan) -> Outcome:
+def run(env: Environment, plan: GridmixPlan) -> GridmixOutcome:
     """Make a history, a trace of it, and run GridMix on the trace.
 
     Raises JobFailedError when a traced job or GridMix itself fails; jobs of GridMix that fail are in the outcome.
@@ -113,12 +113,14 @@ def _check_output(env: Environment, folder: str, expected: dict[str, int]) -> No
         )
 
 
-def run_gridmix(env: Environment, plan: Plan, trace: Path, history_s: float = 0.0) -> Outcome:
+def run_gridmix(env: Environment, plan: GridmixPlan, trace: Path, history_s: float = 0.0) -> GridmixOutcome:
     """Run GridMix on a trace on a local cluster, as `run_at`."""
     return run_at(LocalSite(env.cluster), plan, trace, env.progress, history_s)
 
 
-def run_at(site: Site, plan: Plan, trace: Path, progress: Progress, history_s: float = 0.0) -> Outcome:
+def run_at(
+    site: GridmixSite, plan: GridmixPlan, trace: Path, progress: Progress, history_s: float = 0.0
+) -> GridmixOutcome:
     """Run GridMix on a trace, showing each of its jobs that ends. Raises JobFailedError, OutputError."""
     folder = folder_name()
     if plan.data_mb == 0:
@@ -136,10 +138,10 @@ def run_at(site: Site, plan: Plan, trace: Path, progress: Progress, history_s: f
     text = client.wait(each=show)
     site.clean(folder)
     jobs = {name: job for name, job in shown.items() if name[len("GRIDMIX") :].isdigit()}
-    return Outcome(parse_summary(text), jobs, history_s, client.wall_s)
+    return GridmixOutcome(parse_summary(text), jobs, history_s, client.wall_s)
 
 
-def gridmix_arguments(plan: Plan, folder: str, trace: str) -> list[str]:
+def gridmix_arguments(plan: GridmixPlan, folder: str, trace: str) -> list[str]:
     """Return GridMix's command line: a small input, every job as the submitting user, no distributed cache."""
     generated = plan.data_mb > 0
     properties: dict[str, Any] = {

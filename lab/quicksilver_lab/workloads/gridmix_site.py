@@ -28,7 +28,7 @@ _LIBRARIES: Final = ("hadoop-gridmix", "hadoop-rumen")
 _CLEAN_S: Final = 120.0
 
 
-class Site(Protocol):
+class GridmixSite(Protocol):
     """What GridMix needs of a cluster."""
 
     @property

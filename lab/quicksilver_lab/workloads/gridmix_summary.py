@@ -16,7 +16,7 @@ _PART: Final = re.compile(r"(\d+)(hrs|mins|sec)")
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class GridmixSummary:
     """The figures of GridMix's execution summary."""
 
     in_trace: int
@@ -51,7 +51,7 @@ _TIMES: Final = {"runtime_s": "Gridmix runtime", "simulation_s": "Time spent in 
 _POLICY: Final = "Gridmix job submission policy"
 
 
-def parse_summary(output: str) -> Summary:
+def parse_summary(output: str) -> GridmixSummary:
     """Return the summary in GridMix's output. Raises OutputError when there is none, or a line of it is missing."""
     start = output.find(START)
     if start < 0:
@@ -66,7 +66,7 @@ def parse_summary(output: str) -> Summary:
 
     numbers = {key: int(value(label)) for key, label in _INTEGERS.items()}
     times = {key: seconds(value(label)) for key, label in _TIMES.items()}
-    return Summary(**numbers, **times, policy=value(_POLICY), text="\n".join(lines))
+    return GridmixSummary(**numbers, **times, policy=value(_POLICY), text="\n".join(lines))
 
 
 def seconds(text: str) -> int:

@@ -24,7 +24,7 @@ _TAG: Final = re.compile(r"<[^>]+>")
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class HistoryAttempt:
     """One finished attempt of a task, and where it ran."""
 
     id: str
@@ -54,7 +54,7 @@ class FinishedJob:
     killed_attempts: int
 
 
-class History:
+class JobHistory:
     """The JobHistoryServer of one local cluster; methods raise requests.RequestException unless they say otherwise."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -75,9 +75,9 @@ class History:
         """Return all counters of a finished job."""
         return parse_counters(get_json(f"{self._jobs}/{job}/counters", self._cluster.web_auth))
 
-    def attempts(self, job: str) -> list[Attempt]:
+    def attempts(self, job: str) -> list[HistoryAttempt]:
         """Return all attempts of a finished job's tasks."""
-        attempts: list[Attempt] = []
+        attempts: list[HistoryAttempt] = []
         for task in (get_json(f"{self._jobs}/{job}/tasks", self._cluster.web_auth).get("tasks") or {}).get("task", []):
             answer = get_json(f"{self._jobs}/{job}/tasks/{task['id']}/attempts", self._cluster.web_auth)
             attempts += parse_attempts(answer)
@@ -157,10 +157,10 @@ def parse_counters(answer: dict[str, Any]) -> Counters:
     }
 
 
-def parse_attempts(answer: dict[str, Any]) -> list[Attempt]:
+def parse_attempts(answer: dict[str, Any]) -> list[HistoryAttempt]:
     """Return the attempts of the server's REST."""
     return [
-        Attempt(
+        HistoryAttempt(
             id=attempt["id"],
             type=attempt["type"],
             state=attempt["state"],

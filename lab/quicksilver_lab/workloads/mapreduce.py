@@ -15,7 +15,7 @@ from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.clients import Client
 from quicksilver_lab.workloads.errors import JobFailedError, OutputError
 from quicksilver_lab.workloads.hdfs import Hdfs
-from quicksilver_lab.workloads.history import Counters, History
+from quicksilver_lab.workloads.history import Counters, JobHistory
 
 _PI: Final = re.compile(r"Estimated value of Pi is (\d+\.\d+)")
 _MAX_SPLIT: Final = "mapreduce.input.fileinputformat.split.maxsize"
@@ -77,7 +77,7 @@ class RunningJob:
         """
         text = self.client.wait(timeout_s, each)
         job = clients.job_id(text)
-        history = History(self.cluster)
+        history = JobHistory(self.cluster)
         record = history.job(job)
         if record.state != "SUCCEEDED":
             raise JobFailedError(f"its history says {record.state}", place=job, remedy=f"read {self.client.log}")

@@ -1,6 +1,6 @@
 """What YARN itself recorded of containers: the ResourceManager's log and REST, the NodeManagers' REST.
 
-Finished containers leave the NodeManagers' REST, so a `Watch` polls it as long as a workload runs.
+Finished containers leave the NodeManagers' REST, so a `RecordsWatch` polls it as long as a workload runs.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def is_master(container: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Grants:
+class RecordedGrants:
     """Containers in the ResourceManager's log."""
 
     all: frozenset[str]
     opportunistic: frozenset[str]
 
 
-def grants(log: str) -> Grants:
+def grants(log: str) -> RecordedGrants:
     """Return the grants in a ResourceManager's log."""
     opportunistic = frozenset(match[0] for match in _OPPORTUNISTIC_GRANT.findall(log))
-    return Grants(frozenset(_ANY_GRANT.findall(log)) | opportunistic, opportunistic)
+    return RecordedGrants(frozenset(_ANY_GRANT.findall(log)) | opportunistic, opportunistic)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class RecordTally:
     """One application's containers besides the application master's, by what RM and NMs recorded."""
 
     granted: int
@@ -92,7 +92,7 @@ class Seen:
 
 
 @dataclass
-class Watch:
+class RecordsWatch:
     """Polls the NodeManagers' REST on a thread of its own for the time of a with block."""
 
     cluster: Cluster
@@ -147,18 +147,18 @@ class Watch:
         now = sum(node.get("numRunningOpportContainers", 0) + node.get("numQueuedContainers", 0) for node in nodes)
         self.opportunistic_at_rm = max(self.opportunistic_at_rm, now)
 
-    def granted(self) -> Grants:
+    def granted(self) -> RecordedGrants:
         """Return the grants in the RM's log since the begin."""
         with self.rm_log.open("rb") as log:
             log.seek(self._log_start)
             return grants(log.read().decode(errors="replace"))
 
-    def tally(self, application: str) -> Tally:
+    def tally(self, application: str) -> RecordTally:
         """Return the records of one application."""
         return tally(application, self.granted(), self.seen.values())
 
 
-def tally(application: str, granted: Grants, seen: Iterable[Seen]) -> Tally:
+def tally(application: str, granted: RecordedGrants, seen: Iterable[Seen]) -> RecordTally:
     """Compare what the RM granted one application with what the NodeManagers showed of it."""
 
     def mine(container: str) -> bool:
@@ -170,7 +170,7 @@ def tally(application: str, granted: Grants, seen: Iterable[Seen]) -> Tally:
         nodes[record.node] = nodes.get(record.node, 0) + 1
     opportunistic = {record.id for record in ran if record.execution_type == OPPORTUNISTIC}
     disagreeing = {record.id for record in ran if (record.id in opportunistic) != (record.id in granted.opportunistic)}
-    return Tally(
+    return RecordTally(
         granted=sum(map(mine, granted.all)),
         rm_opportunistic=sum(map(mine, granted.opportunistic)),
         ran=len(ran),

@@ -10,7 +10,7 @@ from pathlib import Path
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.workloads import clients
 from quicksilver_lab.workloads.errors import OutputError
-from quicksilver_lab.workloads.history import History
+from quicksilver_lab.workloads.history import JobHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ def make_trace(cluster: Cluster, jobs: Sequence[str], progress: Callable[[str], 
     Raises JobFailedError when TraceBuilder fails, OutputError when history files do not come or the trace lacks a job.
     """
     progress(f"waiting for the history files of {len(jobs)} jobs")
-    files = History(cluster).files(list(jobs))
+    files = JobHistory(cluster).files(list(jobs))
     folder = cluster.spec.workdir / "rumen"
     folder.mkdir(exist_ok=True)
     trace = folder / "trace.json"

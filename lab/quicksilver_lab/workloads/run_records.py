@@ -14,7 +14,7 @@ from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.errors import OutputError
 from quicksilver_lab.workloads.mapreduce import JobResult
-from quicksilver_lab.workloads.records import OPPORTUNISTIC, Watch, application_of, is_master
+from quicksilver_lab.workloads.records import OPPORTUNISTIC, RecordsWatch, application_of, is_master
 from quicksilver_lab.workloads.rest import eventually, get_json, get_text
 
 _STAMP: Final = r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3})"
@@ -42,7 +42,7 @@ class Percentiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class RunWay:
     """One run of the job."""
 
     name: str
@@ -69,7 +69,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldStarts:
+class HeldStartRecords:
     """Starts that sidecars held, checked against the NodeManagers' logs."""
 
     count: int
@@ -82,7 +82,7 @@ class HeldStarts:
     proxy_delay_q: dict[str, Any]
 
 
-def measure(cluster: Cluster, name: str, job: JobResult, watch: Watch, output: str) -> Way:
+def measure(cluster: Cluster, name: str, job: JobResult, watch: RecordsWatch, output: str) -> RunWay:
     """Return what YARN and the application master recorded of a finished job."""
     tally = watch.tally(job.application_id)
     mine = [c for c in watch.seen.values() if application_of(c.id) == job.application_id and not is_master(c.id)]
@@ -92,7 +92,7 @@ def measure(cluster: Cluster, name: str, job: JobResult, watch: Watch, output: s
         kinds[container.execution_type] = kinds.get(container.execution_type, 0) + 1
     opportunistic = watch.granted().opportunistic
     delays = assignment_delays(master_log(cluster, job.job_id))
-    return Way(
+    return RunWay(
         name=name,
         job_id=job.job_id,
         job_s=job.job_s,
@@ -142,7 +142,7 @@ def start_times(log: Path) -> dict[str, float]:
     return {container: _seconds(stamp) for stamp, container in _START.findall(log.read_text(errors="replace"))}
 
 
-def held_starts(stack: LocalDaemons, way: Way) -> HeldStarts:
+def held_starts(stack: LocalDaemons, way: RunWay) -> HeldStartRecords:
     """Return the job's held starts as the proxy recorded them, and how many the NodeManagers' logs confirm.
 
     Raises OutputError when the proxy knows of no container of the job.
@@ -164,4 +164,6 @@ def held_starts(stack: LocalDaemons, way: Way) -> HeldStarts:
         at_s = logged.get(container)
         confirmed += at_s is not None and hold["at_s"] - 0.01 <= at_s <= start["at_s"] + AGREE_S
     summary = stack.get(f"/v1/summary?app={way.application_id}")
-    return HeldStarts(len(waited), confirmed, Percentiles.of(waited), summary["allocation_g"], summary["allocation_q"])
+    return HeldStartRecords(
+        len(waited), confirmed, Percentiles.of(waited), summary["allocation_g"], summary["allocation_q"]
+    )

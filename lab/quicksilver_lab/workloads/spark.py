@@ -22,7 +22,7 @@ from quicksilver_lab.workloads import clients, mapreduce
 from quicksilver_lab.workloads.clients import Client
 from quicksilver_lab.workloads.environment import Environment, Where, finish, one_line_errors, running, where_options
 from quicksilver_lab.workloads.errors import WorkloadError
-from quicksilver_lab.workloads.records import Tally, Watch
+from quicksilver_lab.workloads.records import RecordsWatch, RecordTally
 
 DEPLOY_MODES: Final = ("client", "cluster")
 OLDEST_JAVA: Final = 17
@@ -45,7 +45,7 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SparkOutcome:
     """A Spark job that ended well."""
 
     application: str
@@ -53,7 +53,7 @@ class Outcome:
     """From the start of spark-submit to its end."""
     wrong_words: int
     """Words whose count differs from the true one."""
-    tally: Tally
+    tally: RecordTally
 
 
 def find_spark(python: Path) -> Installation:
@@ -137,24 +137,24 @@ def submit(
 
 def run(
     env: Environment, spark: Installation, executors: int = 3, mode: str = "client", lines: int = _LINES
-) -> Outcome:
+) -> SparkOutcome:
     """Run the word count with Spark and check its result. Raises JobFailedError, OutputError, WorkloadError."""
     text = mapreduce.make_text(lines)
     mapreduce.put_text(env.cluster, _SOURCE, text)
     target = f"/spark-{mode}-{time.strftime('%H%M%S')}"
     hdfs = f"hdfs://{env.cluster.spec.namenode}"
     arguments = [f"{hdfs}{_SOURCE}", f"{hdfs}{target}", str(_PARTITIONS)]
-    with Watch(env.cluster) as watch:
+    with RecordsWatch(env.cluster) as watch:
         client = submit(env.cluster, spark, f"spark-{mode}", arguments, settings(env.cluster, spark, executors), mode)
         env.progress(f"Spark {spark.version} runs in {mode} mode; its output: {client.log}")
         application = clients.application_id(client.wait())
     counted = mapreduce.read_counts(env.cluster, target)
     wrong = len(mapreduce.differences(counted, mapreduce.count_words(text)))
     env.progress(f"Spark: {application} ended after {client.wall_s:.0f} s, {len(counted)} words counted, {wrong} wrong")
-    return Outcome(application, client.wall_s, wrong, watch.tally(application))
+    return SparkOutcome(application, client.wall_s, wrong, watch.tally(application))
 
 
-def as_result(env: Environment, where: Where, mode: str, outcome: Outcome) -> dict[str, object]:
+def as_result(env: Environment, where: Where, mode: str, outcome: SparkOutcome) -> dict[str, object]:
     """Return the outcome as JSON knows it; `opportunistic_executors` are those that RM and NMs both call so."""
     tally = outcome.tally
     return {
@@ -172,7 +172,7 @@ def as_result(env: Environment, where: Where, mode: str, outcome: Outcome) -> di
     }
 
 
-def is_right(env: Environment, where: Where, outcome: Outcome, executors: int) -> bool:
+def is_right(env: Environment, where: Where, outcome: SparkOutcome, executors: int) -> bool:
     """Return whether the result is true and the executors were of the type that the route asks for."""
     tally = outcome.tally
     expected = {"only_q": tally.ran, "only_g": 0}.get("only_g" if env.stack is None else where.route)

@@ -13,7 +13,7 @@ import click
 from quicksilver_lab.workloads import mapreduce
 from quicksilver_lab.workloads.environment import Where, finish, one_line_errors, running, where_options
 from quicksilver_lab.workloads.mapreduce import JobOptions
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 
 _SOURCE: Final = "/wordcount-source/text"
 
@@ -30,7 +30,7 @@ def main(where: Where, maps: int, reduces: int, lines: int, queue: str) -> None:
     started_s = time.monotonic()
     text = mapreduce.make_text(lines)
     target = f"/wordcount-{time.strftime('%H%M%S')}"
-    with running(where) as env, Watch(env.cluster) as watch:
+    with running(where) as env, RecordsWatch(env.cluster) as watch:
         mapreduce.put_text(env.cluster, _SOURCE, text)
         options = JobOptions(queue=queue)
         started = mapreduce.start_wordcount(env.cluster, _SOURCE, target, maps=maps, reduces=reduces, options=options)

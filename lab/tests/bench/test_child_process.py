@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.load.child_process import Child, ChildError
+from quicksilver_lab.bench.load.child_process import ChildError, LoadChild
 
 
 class Adder:
@@ -30,7 +30,7 @@ class Adder:
 
 
 def test_calls_reach_what_lives_in_the_process_until_the_block_is_left(tmp_path: Path) -> None:
-    with Child("adder", partial(Adder, 10, tmp_path / "left")) as child:
+    with LoadChild("adder", partial(Adder, 10, tmp_path / "left")) as child:
         assert child.call("add", 1, 2) == (13, child.pid)
         with pytest.raises(ChildError, match="adder: LookupError: no such thing"):
             child.call("fail")
@@ -42,7 +42,7 @@ def test_calls_reach_what_lives_in_the_process_until_the_block_is_left(tmp_path:
 
 
 def test_a_process_that_ended_is_told(tmp_path: Path) -> None:
-    with Child("adder", partial(Adder, 0, tmp_path / "left")) as child:
+    with LoadChild("adder", partial(Adder, 0, tmp_path / "left")) as child:
         for _ in range(2):
             with pytest.raises(ChildError, match="adder: the process ended"):
                 child.call("end")

@@ -8,7 +8,7 @@ import pytest
 
 from quicksilver_lab.bench.emulator.model import JobRecord, TaskRecord
 from quicksilver_lab.bench.emulator_validation.figures import compared, figures
-from quicksilver_lab.bench.emulator_validation.plan import Plan, draw, spec
+from quicksilver_lab.bench.emulator_validation.plan import ValidationPlan, draw, spec
 from quicksilver_lab.bench.emulator_validation.run import order
 
 
@@ -61,7 +61,7 @@ def test_one_mode_alone_begins_with_the_real_cluster(mode: str, through: bool) -
 
 
 def test_equal_seeds_draw_equal_jobs_for_a_cluster_that_holds_a_task_per_vcore() -> None:
-    plan = Plan()
+    plan = ValidationPlan()
     assert draw(plan, 1) == draw(plan, 1) != draw(plan, 2)
     assert all(2.0 <= task.duration_s <= 4.0 for job in draw(plan, 1) for task in job.tasks)
     cluster = spec(plan, Path("run"), 20000, quicksilver=False)

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.cli import bench
-from quicksilver_lab.bench.load.loadgen import Measured, Phase
+from quicksilver_lab.bench.load.loadgen import LoadPhase, Measured
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
 from quicksilver_lab.bench.relay import closed_figures, paced_figures
 from quicksilver_lab.bench.stats import percentile, spread
@@ -54,7 +54,7 @@ def test_added_latency_is_within_one_round() -> None:
 
 
 def test_masters_are_split_over_both_sides_and_swapped() -> None:
-    sides = {share: [Phase(4, 0, 1, share).proxied(n) for n in range(4)] for share in range(4)}
+    sides = {share: [LoadPhase(4, 0, 1, share).proxied(n) for n in range(4)] for share in range(4)}
     assert sides == {0: [False] * 4, 1: [True] * 4, 2: [False, True] * 2, 3: [True, False] * 2}
 
 

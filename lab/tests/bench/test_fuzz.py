@@ -26,7 +26,7 @@ from quicksilver_lab.bench.fuzz.mutation import (
 )
 from quicksilver_lab.bench.fuzz.run import Fuzzer, KeptTooMuch, read_session, replay, write_session
 from quicksilver_lab.bench.fuzz.sessions import read_recordings
-from quicksilver_lab.bench.fuzz.targets import TARGETS, NodeGate, Step, Wire
+from quicksilver_lab.bench.fuzz.targets import TARGETS, FuzzWire, NodeGate, Step
 from tests.paths import DATA
 
 CORPUS = sorted((DATA / "fuzz").glob("*.txt"))
@@ -66,7 +66,7 @@ def test_the_servers_of_rest_hold(name: str) -> None:
     assert len(fuzzer.tally.outcomes[name]) > 3, "accepted, refused, closed"
 
 
-class Fragile(Wire):
+class Fragile(FuzzWire):
     def feed(self, step: Step) -> str:
         if step[0] == "server":
             raise KeyError(step[1][:4])

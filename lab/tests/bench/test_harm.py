@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.report.model import Prose, Table
+from quicksilver.report.model import Prose, ReportTable
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
 from quicksilver_lab.bench.harm import harm, sentence
 from quicksilver_lab.bench.page.pages import page_of
@@ -75,7 +75,7 @@ def test_harm_in_words_and_as_a_table() -> None:
         "`q` against `f` on x: 1 of 1 jobs took more than 1.1 times as long and 2 s longer, of which 1 did not end."
     )
     (table,) = harm_table(found)
-    assert isinstance(table, Table) and table.rows[0][:7] == ["quicksilver", "only_g_fair", 3, 2, 1, 1.28, 1.3]
+    assert isinstance(table, ReportTable) and table.rows[0][:7] == ["quicksilver", "only_g_fair", 3, 2, 1, 1.28, 1.3]
     assert harm_table({}) == []
 
 
@@ -89,5 +89,5 @@ def test_harm_is_on_the_page_of_a_trace() -> None:
     page = page_of(json.loads(json.dumps(found)))
     first = page.sections[0].blocks[0]
     assert isinstance(first, Prose) and first.text.startswith("`quicksilver` against `only_g_fair`: 1 of 1 jobs")
-    tables = [block.title for section in page.sections for block in section.blocks if isinstance(block, Table)]
+    tables = [block.title for section in page.sections for block in section.blocks if isinstance(block, ReportTable)]
     assert "Single jobs against the same jobs on stock YARN" in tables

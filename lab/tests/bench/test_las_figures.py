@@ -13,10 +13,10 @@ from hadoop_rpc.protos import yarn_pb2
 from policies.config.presets import PRESETS, laid_over
 from quicksilver.report.model import Prose, names_of
 from quicksilver_lab.bench.las import figures, gstart, modes, run
-from quicksilver_lab.bench.las.jobs import Scale
+from quicksilver_lab.bench.las.jobs import LasScale
 from quicksilver_lab.bench.las.master import Counts, container_name, rows
 from quicksilver_lab.bench.las.umbilical import Note, opened
-from quicksilver_lab.bench.las.workload import Outcome, Run
+from quicksilver_lab.bench.las.workload import LasOutcome, LasRun
 from quicksilver_lab.bench.page.las import samples_of
 from quicksilver_lab.bench.page.pages import beside, page_of
 
@@ -24,14 +24,14 @@ ALONE_S = {"small": 4.0, "long": 60.0}
 STOCK_S = {"small": 8.0, "long": 60.0}
 
 
-def outcome(kind: str, completion_s: float | None, **counts: int) -> Outcome:
+def outcome(kind: str, completion_s: float | None, **counts: int) -> LasOutcome:
     broken = "" if completion_s is not None else "not over in time"
-    return Outcome(1, kind, 0.0, completion_s, broken=broken, counts=asdict(Counts(**counts)))
+    return LasOutcome(1, kind, 0.0, completion_s, broken=broken, counts=asdict(Counts(**counts)))
 
 
 def test_slowdown_is_against_the_class_alone() -> None:
     done = [outcome("small", 8.0), outcome("small", 4.0), outcome("long", 90.0), outcome("small", None, killed=2)]
-    found = figures.mode_figures(Run(done, 100.0, 1.9, 1.5), ALONE_S, STOCK_S)
+    found = figures.mode_figures(LasRun(done, 100.0, 1.9, 1.5), ALONE_S, STOCK_S)
     assert (found["jobs"], found["finished"], found["failed_jobs"]) == (4, 3, 1)
     assert found["containers"]["killed"] == 2
     assert found["completion_p50_s"] == 8 and found["slowdown_p50"] == 1.5
@@ -42,14 +42,14 @@ def test_slowdown_is_against_the_class_alone() -> None:
 
 
 def test_the_worst_class_is_told() -> None:
-    found = figures.mode_figures(Run([outcome("small", 4.0), outcome("long", 180.0)], 1.0, 1, 1), ALONE_S, STOCK_S)
+    found = figures.mode_figures(LasRun([outcome("small", 4.0), outcome("long", 180.0)], 1.0, 1, 1), ALONE_S, STOCK_S)
     assert found["worst_class_slowdown_ratio"] == 1.5  # 3 against (1 + 3) / 2
     assert found["worst_class_slowdown_ratio_stock"] == 1.714  # 3 against (0.5 + 3) / 2
 
 
 def test_without_a_finished_job_there_is_nothing_to_show() -> None:
     with pytest.raises(ValueError, match="no job finished"):
-        figures.mode_figures(Run([outcome("small", None)], 1.0, 1, 1), ALONE_S, ALONE_S)
+        figures.mode_figures(LasRun([outcome("small", None)], 1.0, 1, 1), ALONE_S, ALONE_S)
 
 
 def test_ratios_are_las_by_the_others() -> None:
@@ -76,7 +76,7 @@ def test_goals_are_those_of_las_and_of_the_default_preset() -> None:
 
 
 def test_presets_are_run_as_they_are_but_for_the_quantum() -> None:
-    las, default = modes.las(Scale()), modes.quicksilver(Scale())
+    las, default = modes.las(LasScale()), modes.quicksilver(LasScale())
     assert las.policies is not None and default.policies == {"preset": "default"}
     assert (las.vcores, default.vcores) == (6, 3)
     preset = dict(PRESETS["kairos"].section)
@@ -85,7 +85,7 @@ def test_presets_are_run_as_they_are_but_for_the_quantum() -> None:
 
 
 def test_keys_of_guaranteed_starts() -> None:
-    found = gstart.figures({"las": gstart.Starts([1, 3], [6, 6], 0), "stock": gstart.Starts([5, 7], [2, 3], 2)})
+    found = gstart.figures({"las": gstart.LasStarts([1, 3], [6, 6], 0), "stock": gstart.LasStarts([5, 7], [2, 3], 2)})
     assert (found["g_start_p50_ms"], found["g_start_p50_ms_stock"]) == (2, 6)
     assert found["g_start_p99_ms"] == 3.0 and found["g_start"]["stock"]["killed_containers"] == 2
     assert found["g_start"]["stock"]["running_at_least"] == 2
@@ -93,7 +93,7 @@ def test_keys_of_guaranteed_starts() -> None:
 
 def test_a_result_has_a_page_with_its_distributions(tmp_path: Path) -> None:
     runs = {
-        name: asdict(Run([outcome("small", 4.0), outcome("long", 70.0), outcome("long", None)], 1.0, 1, 1))
+        name: asdict(LasRun([outcome("small", 4.0), outcome("long", 70.0), outcome("long", None)], 1.0, 1, 1))
         for name in ("fifo", "las")
     }
     goals = figures.goals(
@@ -168,7 +168,7 @@ def test_container_names_are_yarns() -> None:
 
 
 def test_las_is_the_thesis_setting_scaled() -> None:
-    mode = modes.las(Scale())
+    mode = modes.las(LasScale())
     assert mode.policies is not None
     assert mode.policies["preempt"] == {"policy": "las", "settings": {"quantum_s": 2.75, "extra": 4}}
-    assert (mode.vcores, mode.cores, modes.fifo(Scale()).vcores) == (6, 2, 2)
+    assert (mode.vcores, mode.cores, modes.fifo(LasScale()).vcores) == (6, 2, 2)

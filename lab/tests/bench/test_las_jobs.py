@@ -5,9 +5,9 @@ from statistics import fmean
 
 import pytest
 
-from quicksilver_lab.bench.las.jobs import TABLE, Scale, counts, draw, gap_s, job_of, thesis_load
+from quicksilver_lab.bench.las.jobs import TABLE, LasScale, counts, draw, gap_s, job_of, thesis_load
 
-SCALE = Scale()
+SCALE = LasScale()
 TWO_HOURS_S = 2 * 3600
 
 
@@ -45,7 +45,7 @@ def test_a_job_alone_takes_its_share_of_the_table() -> None:
 
 def test_overhead_may_not_eat_the_tasks() -> None:
     with pytest.raises(ValueError, match="small: 0\\.09 s for a task are too few"):
-        Scale(overhead_s=2.0).task_s(TABLE[0])
+        LasScale(overhead_s=2.0).task_s(TABLE[0])
 
 
 @pytest.mark.parametrize(

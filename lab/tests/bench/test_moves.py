@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quicksilver_lab.bench.moves import Delays, delays
+from quicksilver_lab.bench.moves import MoveDelays, delays
 from quicksilver_lab.workloads.nm_log import Life
 
 
@@ -21,7 +21,7 @@ def test_clocks_that_round_do_not_lose_a_start() -> None:
 
 
 def test_figures() -> None:
-    assert Delays([0.1, 0.3, 0.2], unused=2).figures() == {
+    assert MoveDelays([0.1, 0.3, 0.2], unused=2).figures() == {
         "moves": 3,
         "unused": 2,
         "attempts_lost": 0,
@@ -29,4 +29,4 @@ def test_figures() -> None:
         "p95_s": 0.29,
         "max_s": 0.3,
     }
-    assert Delays().figures() == {"moves": 0, "unused": 0, "attempts_lost": 0}
+    assert MoveDelays().figures() == {"moves": 0, "unused": 0, "attempts_lost": 0}

@@ -14,17 +14,17 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.simulator.world.master import PRIORITY
-from quicksilver.simulator.world.scheduler import ANY, YarnNode
+from quicksilver.simulator.world.scheduler import ANY, SchedulerNode
 from quicksilver.simulator.world.yarn import Yarn
 from quicksilver_lab.bench.policies import virtual
-from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
+from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, JobsPlan, draw
 from quicksilver_lab.bench.policies.run import policies
-from quicksilver_lab.bench.policies.variants import Variant, available
-from quicksilver_lab.bench.policies.virtual import Outcome
+from quicksilver_lab.bench.policies.variants import PolicyVariant, available
+from quicksilver_lab.bench.policies.virtual import VirtualOutcome
 from quicksilver_lab.bench.policies.world import world
 from rm_proxy.domain import ids
 
-SMALL = Plan(nodes=6, arrivals_s=15.0)
+SMALL = JobsPlan(nodes=6, arrivals_s=15.0)
 NODES = 10
 """Of variants with a plan of their own, which has 50: ten decide the same kinds of things in a fifth of the time."""
 VARIANTS = [
@@ -35,7 +35,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("seed", (1, 2))
 def test_jobs_offer_the_load_and_are_the_same_for_equal_seeds(seed: int) -> None:
-    plan = Plan()
+    plan = JobsPlan()
     jobs = draw(plan, seed)
     assert jobs == draw(plan, seed) != draw(plan, seed + 1)
     offered = sum(job.work_s for job in jobs) / (plan.slots * plan.arrivals_s)
@@ -55,7 +55,7 @@ def test_what_is_told_errs_as_much_as_it_may() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
-def test_every_task_is_done_once_within_capacity(variant: Variant) -> None:
+def test_every_task_is_done_once_within_capacity(variant: PolicyVariant) -> None:
     outcome = virtual.simulate(SMALL, variant, 3)
     assert outcome.wrong == []
     assert outcome.metrics["utilisation"] <= 1.0
@@ -73,9 +73,9 @@ def test_every_task_is_done_once_within_capacity(variant: Variant) -> None:
 )
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_is_offered_is_done_once(
-    variant: Variant, nodes: int, cores: int, load: float, g_share: float, seed: int
+    variant: PolicyVariant, nodes: int, cores: int, load: float, g_share: float, seed: int
 ) -> None:
-    plan = Plan(nodes=nodes, cores=cores, load=load, g_share=g_share, arrivals_s=5.0, g_period_s=2.0, g_task_s=1.0)
+    plan = JobsPlan(nodes=nodes, cores=cores, load=load, g_share=g_share, arrivals_s=5.0, g_period_s=2.0, g_task_s=1.0)
     made = world(plan, Policies.load(variant.policies), seed, variant.corrected)
     run = made.go()
     assert virtual.wrong(run) == []
@@ -123,7 +123,7 @@ def test_what_was_told_stays_where_nothing_corrects_it() -> None:
 
 def test_seeds_that_not_all_were_run_with_do_not_count() -> None:
     variants = VARIANTS[:2]
-    one = Outcome(variants[0].name, 1, {}, {}, [], 0.0)
+    one = VirtualOutcome(variants[0].name, 1, {}, {}, [], 0.0)
     found = [one, replace(one, variant=variants[1].name), replace(one, seed=2)]
     assert virtual.whole(found, variants) == found[:2]
 
@@ -144,7 +144,7 @@ def test_the_command_ends_with_one_json_object_and_keeps_it(tmp_path: Path) -> N
 
 
 def yarn(nodes: int = 2) -> Yarn:
-    made = Yarn(YarnNode(f"h{n}:1", f"h{n}", "/r", Resources(2048, 2)) for n in range(nodes))
+    made = Yarn(SchedulerNode(f"h{n}:1", f"h{n}", "/r", Resources(2048, 2)) for n in range(nodes))
     attempt = y.ApplicationAttemptIdProto(attemptId=1)
     attempt.application_id.id = 1
     made.register(attempt, "root.q")

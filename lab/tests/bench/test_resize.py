@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from quicksilver_lab.bench.resize import calls, run, waking
 from quicksilver_lab.bench.resize.burn import BYTES, GAPS
 from quicksilver_lab.bench.resize.crowd import Crowd
-from quicksilver_lab.bench.resize.stand_ins import BenchError, name, sleeping
+from quicksilver_lab.bench.resize.stand_ins import StandInError, name, sleeping
 from quicksilver_lab.workloads.servers import dockerd
 from sidecar.resizer.processes import look
 
@@ -82,11 +82,11 @@ def test_wrong_parts_are_one_line() -> None:
 
 
 def test_what_is_not_here_is_skipped_and_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(plan: run.Plan) -> run.Measured:
-        raise BenchError("no room", place="cgroup")
+    def broken(plan: run.ResizePlan) -> run.Measured:
+        raise StandInError("no room", place="cgroup")
 
     monkeypatch.setitem(run._MEASURES, "cgroup", broken)
     monkeypatch.setattr(dockerd, "missing", lambda: "runc not found")
-    result, raw = run.measure(run.Plan(("cgroup", "docker")), lambda text: None)
+    result, raw = run.measure(run.ResizePlan(("cgroup", "docker")), lambda text: None)
     assert result["broken"].keys() == {"cgroup"} and "no room" in result["broken"]["cgroup"]
     assert result["skipped"].keys() == {"docker"} and "runc not found" in result["skipped"]["docker"] and raw == {}

@@ -6,7 +6,7 @@ import pytest
 
 from quicksilver.report.stats import nearest_rank
 from quicksilver.simulator.systems import load
-from quicksilver_lab.bench.sim.peer import PEER, Run, compared, finished, peer_arguments
+from quicksilver_lab.bench.sim.peer import PEER, PeerRun, compared, finished, peer_arguments
 from quicksilver_lab.bench.sim.translate import BITMAP, NoPeerError, python3, seeded
 
 OLD = """import Queue
@@ -59,15 +59,15 @@ def test_what_the_peer_wrote_is_read() -> None:
 def test_percentiles_and_ratios() -> None:
     values = [float(at) for at in range(1, 101)]
     assert [nearest_rank(values, q) for q in (50, 90, 99)] == [50.0, 90.0, 99.0]
-    runs = [Run(2.0, 30.0, {"short": values, "long": values})]
-    fast = [Run(0.5, 15.0, {"short": values, "long": values})]
+    runs = [PeerRun(2.0, 30.0, {"short": values, "long": values})]
+    fast = [PeerRun(0.5, 15.0, {"short": values, "long": values})]
     ratio = compared(100, runs, fast)["ratio"]
     assert (ratio["tasks_per_s"], ratio["rss_mb"], ratio["short_p99_s"]) == (4.0, 0.5, 1.0)
 
 
 def test_what_is_not_within_its_bound_is_named_with_the_error_of_chance() -> None:
-    def run(short_s: float, long_s: float) -> Run:
-        return Run(1.0, 10.0, {"short": [short_s] * 100, "long": [long_s] * 100})
+    def run(short_s: float, long_s: float) -> PeerRun:
+        return PeerRun(1.0, 10.0, {"short": [short_s] * 100, "long": [long_s] * 100})
 
     found = compared(100, [run(99.0, 10.0), run(101.0, 10.0)], [run(107.0, 10.0), run(105.0, 10.0)])
     assert found["outside"] == ["short_p50_s", "short_p90_s"]  # 6 %; p99 may differ by 15 %

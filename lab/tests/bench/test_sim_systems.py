@@ -53,7 +53,7 @@ def test_mercurys_runs_are_compared_with_runs_and_their_policies_load() -> None:
 
 
 def test_mercurys_jobs_are_alike_whatever_is_compared() -> None:
-    one, other = (mercury.Run(name, (2.0, 50.0), {"launch_s": 4.0}) for name in ("a: only-G", "a: only-Q"))
+    one, other = (mercury.MercuryRun(name, (2.0, 50.0), {"launch_s": 4.0}) for name in ("a: only-G", "a: only-Q"))
     first = list(islice(mercury.jobs(one, 1), 80))
     assert first == list(islice(mercury.jobs(other, 1), 80)) != list(islice(mercury.jobs(one, 2), 80))
     assert [job.estimate_s for job in first].count(6.1) == 40
@@ -63,7 +63,7 @@ def test_mercurys_jobs_are_alike_whatever_is_compared() -> None:
 def test_gains_are_over_only_g_within_the_window() -> None:
     small = ClusterModel(nodes=2, slots=2)
     wanted = [
-        mercury.Run(f"x: only-{kind}", (1.0,), {"policies": policies}, small, 2, (5.0, 20.0))
+        mercury.MercuryRun(f"x: only-{kind}", (1.0,), {"policies": policies}, small, 2, (5.0, 20.0))
         for kind, policies in (("G", mercury.ONLY_G), ("Q", mercury.only_q()))
     ]
     result, raw = mercury.measure(wanted, [1])

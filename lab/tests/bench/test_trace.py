@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from quicksilver.simulator.traces.formats.dynoyarn import read_dynoyarn
 from quicksilver_lab.bench import trace as module
-from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
-from quicksilver_lab.bench.mercury.plan import Size
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, JobSpec, RunResult, TaskRecord, TaskSpec
+from quicksilver_lab.bench.mercury.plan import ClusterSize
 from quicksilver_lab.bench.trace import WARM, WARM_S, planned, ratios, summary, trace, warmed
 
 SWIM = "job0\t10\t10\t1\t0\t1\njob1\t40\t30\t900000000\t5\t5\n"
@@ -25,7 +25,7 @@ def finished() -> RunResult:
     done = JobRecord(1, "map", 2.0, 3.0, 12.0, [task(0, 3.0, 4.0, 6.0), task(1, 3.0, 9.0, 12.0)])
     cut = JobRecord(2, "map", 5.0, 6.0, None, [task(0, 6.0, None, None)], ["cut off"])
     warm = JobRecord(0, WARM, 0.0, 1.0, 19.0, [task(0, 1.0, 2.0, 19.0)])
-    samples = [Sample(float(n), 1, 0, 2) for n in range(20)]
+    samples = [EmulatedSample(float(n), 1, 0, 2) for n in range(20)]
     counts = {"lost": 1, "doubled": 0, "failed_jobs": 1}
     return RunResult("c", "w", 1, 2, 4, 0.0, 9.0, [warm, done, cut], samples, 3, 1.5, {"rm": 1.0}, {"rm": 2.0}, counts)
 
@@ -82,7 +82,7 @@ def test_jobs_of_a_trace_come_when_they_arrive_and_all_count() -> None:
     later = warmed(jobs)
     assert later == sorted(later, key=lambda job: job.arrives_s) and len({job.number for job in later}) == len(later)
     assert [job.arrives_s for job in later if job.klass != WARM] == [WARM_S, 70.0 + WARM_S]
-    spec = planned("mine", "quicksilver_only_q", later, Size(nodes=3, cores=2, drain_s=99.0), 22000)
+    spec = planned("mine", "quicksilver_only_q", later, ClusterSize(nodes=3, cores=2, drain_s=99.0), 22000)
     assert (spec.concurrent, spec.warm_s, spec.window_s, spec.drain_s) == (None, WARM_S, 71.0, 99.0)
     assert (spec.count, spec.slots, spec.workload) == (3, 6, "mine") and spec.policies is not None
 

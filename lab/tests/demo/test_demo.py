@@ -16,10 +16,10 @@ from quicksilver.report.html import html
 from quicksilver.report.model import Spans
 from quicksilver_lab.demo.cli import spec_of
 from quicksilver_lab.demo.figures import DemoError, as_json, check_results, figures, goals
-from quicksilver_lab.demo.jobs import LONG, SHORT, STEP_S, JobRun, write_task
+from quicksilver_lab.demo.jobs import LONG, SHORT, STEP_S, DemoJobRun, write_task
 from quicksilver_lab.demo.page import STOPPED, page
 from quicksilver_lab.demo.report import show
-from quicksilver_lab.demo.shrinks import Shrinks, total_s
+from quicksilver_lab.demo.shrinks import ShrinkIntervals, total_s
 from quicksilver_lab.demo.timeline import PHASES, WayRun, registered, rows_of, way_run
 from quicksilver_lab.workloads.nm_log import Life
 
@@ -42,8 +42,8 @@ def one_run(way: str, wait_s: float, long_s: float = 100.0, killed: bool = False
     """Return a long job of one task, and a short one, submitted after 10 s, whose master waits for `wait_s`."""
     at_s = 10 + wait_s
     jobs = [
-        JobRun("long", "application_1_0001", EPOCH, EPOCH + long_s, ("80 steps",)),
-        JobRun("short0", "application_1_0002", EPOCH + 10, EPOCH + at_s + 7, ("8 steps",)),
+        DemoJobRun("long", "application_1_0001", EPOCH, EPOCH + long_s, ("80 steps",)),
+        DemoJobRun("short0", "application_1_0002", EPOCH + 10, EPOCH + at_s + 7, ("8 steps",)),
     ]
     lives = {
         container(1, 1): life("node1", 0.5, None),
@@ -115,7 +115,7 @@ def test_page_and_table_show_both_ways() -> None:
 
 
 def test_an_interval_goes_on_while_each_look_finds_it() -> None:
-    found = Shrinks([])
+    found = ShrinkIntervals([])
     for at_s, shrunk in ((1.0, ["a"]), (1.3, ["a"]), (1.6, []), (1.9, ["a"]), (2.2, ["a"])):
         found.look("node1", shrunk, at_s)
         found.look("node2", [], at_s + 0.1)

@@ -19,7 +19,7 @@ from quicksilver_lab.cluster.spec import HostPort
 from quicksilver_lab.workloads.clients import Client
 from quicksilver_lab.workloads.errors import JobFailedError
 from quicksilver_lab.workloads.faults import causes, checks, jobs, plan
-from quicksilver_lab.workloads.faults.jobs import Jobs, Lane, Outcome, started
+from quicksilver_lab.workloads.faults.jobs import FaultJobs, FaultOutcome, Lane, started
 from quicksilver_lab.workloads.faults.toxic import Between, Toxics
 
 NODES, LINKS = ["node1", "node2"], ["AM-proxy", "proxy-RM"]
@@ -179,7 +179,7 @@ def test_marks_tell_how_often_each_container_started(tmp_path: Path) -> None:
 def test_a_lane_ends_with_the_job_that_runs_and_keeps_what_failed() -> None:
     stop = threading.Event()
 
-    def job(outcome: Outcome) -> None:
+    def job(outcome: FaultOutcome) -> None:
         if len(lane.outcomes) == 1:
             stop.set()
             raise OSError("broken")
@@ -203,7 +203,7 @@ BROKEN = (
 
 def because(text: str, *faults: tuple[str, str, float], node: str = "node1") -> str:
     """Return what explains an attempt that ended at second 100. faults: kind, target, when."""
-    failure = causes.Failure("attempt_1", "container_1", node, 90.0, 100.0, text)
+    failure = causes.FailureCause("attempt_1", "container_1", node, 90.0, 100.0, text)
     return causes.as_on_stock(failure, [{"kind": k, "target": t, "at_s": at} for k, t, at in faults])
 
 
@@ -225,7 +225,9 @@ def test_what_is_launched_at_a_recovery_without_its_resources_fails_as_on_stock(
     queued = checks.recovered_in_queue([log])
     assert queued == {"container_1"}
     kill = [{"kind": plan.KILL_NM, "target": "node1", "at_s": 92.0}]
-    failure = causes.Failure("attempt_1", "container_1", "node1", 90.0, 100.0, "Error: java.lang.ClassCastException")
+    failure = causes.FailureCause(
+        "attempt_1", "container_1", "node1", 90.0, 100.0, "Error: java.lang.ClassCastException"
+    )
     assert causes.explained(failure, kill, queued).as_stock == "kill NodeManager node1, 8.0 s before"
     assert causes.explained(failure, [], queued).as_stock == causes.explained(failure, kill, ()).as_stock == ""
 
@@ -266,7 +268,7 @@ def test_a_start_before_the_nodemanager_has_registered_is_as_on_stock() -> None:
     assert causes.shell_as_on_stock(text, [kill]).startswith("1 containers were lost in their launch")
     assert causes.shell_as_on_stock(text, [kill | {"at_s": killed_s - 60}]) == ""
     said = f"Container launch failed for container_e01_1_0002_02_000014 : {why}"
-    attempt = causes.Failure("a", "c", "node1", killed_s, killed_s + 12, said)
+    attempt = causes.FailureCause("a", "c", "node1", killed_s, killed_s + 12, said)
     assert causes.as_on_stock(attempt, [kill]).startswith("kill NodeManager node1, 12.0 s before")
     assert causes.as_on_stock(attempt, [kill | {"target": "node2"}]) == ""
 
@@ -313,9 +315,9 @@ def test_of_a_distributed_shell_that_fails_all_that_was_said_is_kept(
     monkeypatch.setattr(
         jobs.clients, "start", lambda *_: Client("shell-1", subprocess.Popen(["false"], text=True), log)
     )
-    outcome = Outcome(jobs.SHELL, "shell-1")
+    outcome = FaultOutcome(jobs.SHELL, "shell-1")
     with pytest.raises(JobFailedError, match="the end of its output"):
-        Jobs(cluster, tmp_path / "marks", None).shell(outcome)
+        FaultJobs(cluster, tmp_path / "marks", None).shell(outcome)
     assert "failed = 1" in outcome.said
     assert outcome.said.endswith("[2026-11-22 01:35:48,050] container_1_0004_01_000002: no room\n")
     assert outcome.application == "application_1_0004"

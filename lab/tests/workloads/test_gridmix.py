@@ -17,15 +17,15 @@ from quicksilver_lab.cluster.siteconf import write_site
 from quicksilver_lab.workloads.errors import WorkloadError
 from quicksilver_lab.workloads.gridmix import RESULT, main, read_before
 from quicksilver_lab.workloads.gridmix_figures import GridmixRun, as_json, figures, goals, page, table
-from quicksilver_lab.workloads.gridmix_run import Outcome
+from quicksilver_lab.workloads.gridmix_run import GridmixOutcome
 from quicksilver_lab.workloads.gridmix_site import RunningSite
 from quicksilver_lab.workloads.gridmix_summary import parse_summary
 from quicksilver_lab.workloads.history import FinishedJob
-from quicksilver_lab.workloads.records import Tally
+from quicksilver_lab.workloads.records import RecordTally
 from tests.paths import DATA
 
 SUMMARY = parse_summary((DATA / "workloads" / "gridmix.txt").read_text())
-OUTCOME = Outcome(SUMMARY, {}, history_s=0.0, gridmix_s=60.0)
+OUTCOME = GridmixOutcome(SUMMARY, {}, history_s=0.0, gridmix_s=60.0)
 
 
 def job(number: int, submitted_s: float, finished_s: float, state: str = "SUCCEEDED", killed: int = 0) -> FinishedJob:
@@ -39,7 +39,7 @@ def run(runtime_s: float, failed: int = 0) -> GridmixRun:
 
 def test_figures_of_a_run() -> None:
     jobs = [job(at, at, at + 10) for at in range(5)] + [job(5, 5, 35, killed=2)]
-    found = figures(OUTCOME, jobs, [Tally(4, 3, 4, 3, {}, ()), Tally(5, 5, 5, 5, {}, ())])
+    found = figures(OUTCOME, jobs, [RecordTally(4, 3, 4, 3, {}, ()), RecordTally(5, 5, 5, 5, {}, ())])
     assert (found.runtime_s, found.job_p50_s, found.job_mean_s) == (35, 10, pytest.approx(13.33))
     assert (found.guaranteed, found.queueable, found.killed_attempts) == (1, 8, 2)
     assert (found.jobs, found.failed_jobs) == (6, 0)

@@ -3,7 +3,7 @@
 import pytest
 
 from quicksilver_lab.workloads.errors import OutputError
-from quicksilver_lab.workloads.gridmix_run import Plan, gridmix_arguments
+from quicksilver_lab.workloads.gridmix_run import GridmixPlan, gridmix_arguments
 from quicksilver_lab.workloads.gridmix_summary import finished_jobs, parse_summary, seconds
 from tests.paths import DATA
 
@@ -57,10 +57,10 @@ def test_jobs_are_seen_as_they_end() -> None:
 
 
 def test_arguments() -> None:
-    made = gridmix_arguments(Plan(policy="SERIAL", job_type="SLEEPJOB"), "/io", "file:///trace.json")
+    made = gridmix_arguments(GridmixPlan(policy="SERIAL", job_type="SLEEPJOB"), "/io", "file:///trace.json")
     assert made[-4:] == ["-generate", "2m", "/io", "file:///trace.json"]
     assert "-Dgridmix.job-submission.policy=SERIAL" in made
     assert "-Dgridmix.job.type=SLEEPJOB" in made
-    ready = gridmix_arguments(Plan(data_mb=0), "/io", "file:///trace.json")
+    ready = gridmix_arguments(GridmixPlan(data_mb=0), "/io", "file:///trace.json")
     assert "-generate" not in ready
     assert "-Dgridmix.compression-emulation.enable=false" in ready

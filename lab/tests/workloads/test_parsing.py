@@ -19,7 +19,7 @@ from quicksilver_lab.workloads.history import (
 from quicksilver_lab.workloads.records import (
     GUARANTEED,
     OPPORTUNISTIC,
-    Grants,
+    RecordedGrants,
     Seen,
     application_of,
     grants,
@@ -124,7 +124,7 @@ def test_the_records_of_an_application_are_compared() -> None:
 
 
 def test_nothing_granted_and_nothing_seen() -> None:
-    assert tally("application_1_0001", Grants(frozenset(), frozenset()), []).ran == 0
+    assert tally("application_1_0001", RecordedGrants(frozenset(), frozenset()), []).ran == 0
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from quicksilver_lab.workloads.clients import Client, Clients
 from quicksilver_lab.workloads.distributed_shell import ShellResult, shell_is_right
 from quicksilver_lab.workloads.environment import Where, finish, one_line_errors, running
 from quicksilver_lab.workloads.errors import JobFailedError, OutputError, WorkloadError
-from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, Tally
+from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, RecordTally
 from quicksilver_lab.workloads.rest import eventually
-from quicksilver_lab.workloads.spark import Outcome, is_right
+from quicksilver_lab.workloads.spark import SparkOutcome, is_right
 
 MODULES = ("wordcount", "gridmix", "spark", "distributed_shell")
 
@@ -175,8 +175,8 @@ def test_executors_must_be_as_the_route_says(
     env: environment.Environment, route: str, opportunistic: int, wrong_words: int, right: bool
 ) -> None:
     where = Where(Path(), 18000, plain=env.stack is None, keep=False, route=route)
-    told = Tally(3, opportunistic, 3, opportunistic, {}, ())
-    assert is_right(env, where, Outcome("application_1_0001", 1.0, wrong_words, told), executors=3) is right
+    told = RecordTally(3, opportunistic, 3, opportunistic, {}, ())
+    assert is_right(env, where, SparkOutcome("application_1_0001", 1.0, wrong_words, told), executors=3) is right
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_shell_containers_must_be_as_application_and_route_say(
     env: environment.Environment, route: str, asked: str, opportunistic: int, right: bool
 ) -> None:
     where = Where(Path(), 18000, plain=env.stack is None, keep=False, route=route)
-    told = Tally(4, opportunistic, 4, opportunistic, {}, ())
+    told = RecordTally(4, opportunistic, 4, opportunistic, {}, ())
     marks = frozenset(f"container_1_0001_01_00000{number}" for number in range(2, 6))
     assert shell_is_right(env, where, ShellResult("application_1_0001", asked, 4, marks, 1.0, told)) is right
     silent = ShellResult("application_1_0001", asked, 4, frozenset(), 1.0, told)

@@ -27,7 +27,7 @@ class Command(click.Command):
         write_options(self, ctx, formatter)
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     """A group that lists whole sentences, and guesses what a mistyped command was to be."""
 
     command_class = Command

@@ -23,7 +23,7 @@ from quicksilver.common.http.connection import NAMES
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.http.security import Security
-from quicksilver.common.http.tokens import Role, Tokens
+from quicksilver.common.http.tokens import AccessTokens, Role
 from quicksilver.common.process.limits import SeldomByPeer
 from quicksilver.common.process.logs import get_logger
 
@@ -72,7 +72,7 @@ class Side:
             return frozenset([Role.NODE if _REPORT.fullmatch(path) else Role.ADMIN])
         return frozenset([Role.PROXY] if path == "/v1/grants" else [Role.ADMIN, Role.PROXY])
 
-    def roles(self, names: Names, token: str | None, tokens: Tokens) -> frozenset[Role]:
+    def roles(self, names: Names, token: str | None, tokens: AccessTokens) -> frozenset[Role]:
         """Return a caller's roles according to its certificate and token."""
         roles = tokens.roles(token) if token is not None else frozenset()
         if not self.certificates:
@@ -82,7 +82,7 @@ class Side:
             return roles | {Role.NODE} if names else roles
         return roles | {Role.PROXY} if names & self.proxy_names else roles
 
-    def caller(self, names: Names, authorization: str | None, tokens: Tokens) -> str:
+    def caller(self, names: Names, authorization: str | None, tokens: AccessTokens) -> str:
         """Return how a caller proved who it is, for the audit log; "" when it did not."""
         token = _bearer(authorization)
         roles = tokens.roles(token) if token is not None else frozenset()
@@ -90,7 +90,7 @@ class Side:
         return ",".join([*shown, *([f"certificate:{'+'.join(sorted(names))}"] if names else [])])
 
     def judge(
-        self, method: str, path: str, names: Names, authorization: str | None, tokens: Tokens, query: bytes = b""
+        self, method: str, path: str, names: Names, authorization: str | None, tokens: AccessTokens, query: bytes = b""
     ) -> Refusal | None:
         """Return why a call is refused, None when it may go on."""
         if self.metrics_open and path in _OPEN and method in ("GET", "HEAD"):

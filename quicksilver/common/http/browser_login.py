@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 from starlette.requests import cookie_parser
 
-from quicksilver.common.http.tokens import Role, Tokens
+from quicksilver.common.http.tokens import AccessTokens, Role
 
 COOKIE: Final = "quicksilver_token"
 CSRF_HEADER: Final = "x-quicksilver-csrf"
@@ -83,7 +83,10 @@ class BrowserLogin:
     """
 
     def __init__(
-        self, tokens: Callable[[], Tokens | None], base: str = "", roles: tuple[Role, ...] = (Role.ADMIN, Role.READ)
+        self,
+        tokens: Callable[[], AccessTokens | None],
+        base: str = "",
+        roles: tuple[Role, ...] = (Role.ADMIN, Role.READ),
     ) -> None:
         self._tokens, self._base, self._roles = tokens, base, roles
         self.refused: Callable[[str, str, str], None] = lambda peer, reason, why: None

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
-from quicksilver.common.http.tokens import Role, Tokens, read_private, read_tokens
+from quicksilver.common.http.tokens import AccessTokens, Role, read_private, read_tokens
 from quicksilver.common.process.audit_log import write_audit
 from quicksilver.common.process.logs import get_logger
 
@@ -189,9 +189,9 @@ class Security:
             days, remedy = round(left_s / 86400, 1), "renew it (`quicksilver certs ... --renew`), then reload"
             log.warning("the certificate ends soon", file=str(self.settings.tls_cert), days_left=days, remedy=remedy)
 
-    def _read_tokens(self) -> Tokens:
+    def _read_tokens(self) -> AccessTokens:
         path = self.settings.token_file
-        return Tokens() if path is None else read_tokens(path, f"{SECTION}.token_file")
+        return AccessTokens() if path is None else read_tokens(path, f"{SECTION}.token_file")
 
     def _server_context(self) -> ssl.SSLContext:
         context = _context(ssl.PROTOCOL_TLS_SERVER)

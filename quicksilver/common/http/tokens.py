@@ -58,7 +58,7 @@ class Token:
     """The user whom it stands for; "" where the line names none."""
 
 
-class Tokens:
+class AccessTokens:
     """The tokens of one file."""
 
     def __init__(self, tokens: Iterable[Token] = ()) -> None:
@@ -83,7 +83,7 @@ class Tokens:
                     return token.text
         return None
 
-    def changes(self, later: Tokens) -> str:
+    def changes(self, later: AccessTokens) -> str:
         """Return what a later file has otherwise, such as `+1 admin, -1 read`; "" when it has the same tokens."""
         mine, its = ({(token.role, token.digest, token.user) for token in tokens._tokens} for tokens in (self, later))
         steps = (("+", its - mine), ("-", mine - its))
@@ -94,7 +94,7 @@ class Tokens:
         return len(self._tokens)
 
 
-def read_tokens(path: Path, place: str) -> Tokens:
+def read_tokens(path: Path, place: str) -> AccessTokens:
     """Read a token file. Raises SettingsError naming `place` (the setting) and the line; never with a token."""
     text = read_private(path, place)
     tokens = []
@@ -107,7 +107,7 @@ def read_tokens(path: Path, place: str) -> Tokens:
     for token in tokens:
         if token.text is not None:
             hide(token.text)
-    return Tokens(tokens)
+    return AccessTokens(tokens)
 
 
 def read_private(path: Path, place: str) -> str:

@@ -12,7 +12,7 @@ from apscheduler.triggers.cron import CronTrigger
 from policies.config.binding import entries
 from policies.config.schema import Window
 from policies.config.validation import Path, shorten
-from policies.config.windows import Hours, Span, hours, next_change_s
+from policies.config.windows import Hours, WindowSpan, hours, next_change_s
 from policies.errors import Mistake
 
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
@@ -91,11 +91,11 @@ class Calendar:
             self._holds = (now_s, next_change_s(self._windows, spans, now_s))
         return self._hours
 
-    def spans(self, now_s: float) -> dict[str, Span]:
+    def spans(self, now_s: float) -> dict[str, WindowSpan]:
         """Return the opening of each window that lasts, or its next one; a window without one never opens again."""
         return {window.name: span for window in self._windows if (span := self._span(window, now_s)) is not None}
 
-    def _span(self, window: Window, now_s: float) -> Span | None:
+    def _span(self, window: Window, now_s: float) -> WindowSpan | None:
         """Return the opening that lasts, or the next; a begin within it prolongs it."""
         begins_s = self._next_s(window, now_s - window.length_s)
         if begins_s is None:
@@ -108,7 +108,7 @@ class Calendar:
             last_s = again_s
             if last_s > now_s + window.drain_s:
                 break
-        return Span(begins_s, last_s + window.length_s)
+        return WindowSpan(begins_s, last_s + window.length_s)
 
     def _next_s(self, window: Window, after_s: float) -> float | None:
         """Return the first begin after a time."""

@@ -26,7 +26,7 @@ HEADERS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PageSection:
     """An entry of the navigation."""
 
     path: str
@@ -34,7 +34,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class WebSite:
     """The pages of one server."""
 
     package: str
@@ -52,7 +52,7 @@ class Site:
 class Pages:
     """Renders the templates; `login` knows who looks at a page."""
 
-    def __init__(self, site: Site, login: BrowserLogin) -> None:
+    def __init__(self, site: WebSite, login: BrowserLogin) -> None:
         self.assets, self.login, self._site = Assets.of_package(site.package), login, site
         self._jinja = Environment(
             loader=ChoiceLoader([PackageLoader(site.package), PackageLoader("quicksilver.common.web")]),
@@ -71,7 +71,7 @@ class Pages:
         text = self._jinja.get_template(template).render(
             title=title,
             section=section,
-            sections=[Section(path, name) for path, name in self._site.sections],
+            sections=[PageSection(path, name) for path, name in self._site.sections],
             root=root,
             ui=f"{root}ui/",
             static=f"{root}ui/static/{self.assets.version}/",

@@ -49,7 +49,7 @@ def answer(request: Request, rendering: Rendered) -> Response:
     return Response(body, media_type="application/json", headers=headers)
 
 
-class Snapshot:
+class PageSnapshot:
     """What `build` returned, for `every_s` seconds; callers that come while it is being made wait for the same one.
 
     build: runs in the event loop, so it either is quick or a coroutine. A failure goes to the callers and is not kept.
@@ -94,12 +94,12 @@ class Snapshots:
         self, build: Callable[[Any], Any | Awaitable[Any]], every_s: float, *, share: float = 1.0, limit: int = 64
     ) -> None:
         self._build, self._every_s, self._share, self._limit = build, every_s, share, limit
-        self._known: OrderedDict[Any, Snapshot] = OrderedDict()
+        self._known: OrderedDict[Any, PageSnapshot] = OrderedDict()
 
-    def of(self, key: Any) -> Snapshot:
+    def of(self, key: Any) -> PageSnapshot:
         """Return the snapshot of a key; `build` gets the key."""
         if key not in self._known:
-            self._known[key] = Snapshot(lambda: self._build(key), self._every_s, share=self._share)
+            self._known[key] = PageSnapshot(lambda: self._build(key), self._every_s, share=self._share)
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)

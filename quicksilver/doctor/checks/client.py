@@ -10,7 +10,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks.rm import SCHEDULER
 from quicksilver.doctor.finding import RESTARTS, finding, must_be, setting, text_of
-from quicksilver.doctor.model import NM, RM, Facts, Finding, Place, Remedy, Severity, Site
+from quicksilver.doctor.model import NM, RM, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.spelling import nearest
 
 _RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
@@ -63,7 +63,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _ignored(site)
 
 
-def _at_proxy(site: Site, facts: Facts) -> Iterator[Finding]:
+def _at_proxy(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     """Judge where application masters would connect; those on nodes read the NodeManager's files."""
     ids: tuple[str | None, ...] = tuple(site.conf.rm_ids()) if site.conf.ha else (None,)
     for rm_id in ids:
@@ -80,7 +80,7 @@ def _at_proxy(site: Site, facts: Facts) -> Iterator[Finding]:
             yield must_be(site, "scheduler-not-at-proxy", name, str(target), why)
 
 
-def scheduler_of(site: Site, rm_id: str | None) -> Address | None:
+def scheduler_of(site: DoctorSite, rm_id: str | None) -> Address | None:
     """Return the scheduler's address that a configuration names, None where it is none."""
     try:
         return site.conf.rm_address(SCHEDULER, rm_id)
@@ -106,7 +106,7 @@ def public_scheduler(facts: Facts, rm_id: str | None) -> Address | None:
     return next((address for address in addresses if address is not None and reachable(address) != taken), None)
 
 
-def _retry(site: Site) -> Iterator[Finding]:
+def _retry(site: DoctorSite) -> Iterator[Finding]:
     interval_ms = site.number(_RETRY, 30_000)
     if interval_ms > _RETRY_MAX_MS:
         why = f"after a restart of the proxy an application master stands still for {interval_ms / 1000:g} s (RMProxy)"
@@ -117,14 +117,14 @@ def _retry(site: Site) -> Iterator[Finding]:
         yield must_be(site, "retry-interval", _FAILOVER_SLEEP, "1000", why, also={_FAILOVER_BASE: "250"})
 
 
-def _nm_retry(site: Site) -> Iterator[Finding]:
+def _nm_retry(site: DoctorSite) -> Iterator[Finding]:
     interval_ms = site.number(_NM_RETRY, 10_000)
     if interval_ms > _RETRY_MAX_MS:
         why = f"a start that a restart of a sidecar or NodeManager cuts is sent again after {interval_ms / 1000:g} s"
         yield must_be(site, "retry-interval", _NM_RETRY, "1000", why, severity=Severity.NOTE)
 
 
-def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:
+def _timeouts(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     timeout_ms = site.number(_TASK_TIMEOUT, 600_000)
     if 0 < timeout_ms < _LEAST_TIMEOUT_MS:
         why = "a start is held for half of it at most: TaskHeartbeatHandler counts from the answer to the start"
@@ -139,7 +139,7 @@ def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:
             yield finding("hold-limit", facts.settings.place, state, f"less than {clock_s:g} s", why, remedy)
 
 
-def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
+def _protection(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     """Judge what SASL agrees on: the client's first word that the server offers. Only authentication can be read."""
     put: dict[str, str] = {}
     wants, text = _words(site, _PROTECTION), ""
@@ -168,11 +168,11 @@ def _with_it(clients: list[list[str]]) -> list[list[str]]:
     return [words if "authentication" in words else [*words, "authentication"] for words in clients]
 
 
-def _words(site: Site, name: str, default: str = "authentication") -> list[str]:
+def _words(site: DoctorSite, name: str, default: str = "authentication") -> list[str]:
     return [word.strip().lower() for word in site.text(name, default).split(",") if word.strip()]
 
 
-def _offered(site: Site, port: int) -> list[str]:
+def _offered(site: DoctorSite, port: int) -> list[str]:
     """Return what a server offers at a port: for that port with Hadoop's resolver, otherwise its own setting."""
     if site.text(_RESOLVER) == _BY_PORT and str(port) in site.conf.names(_PORTS):
         return _words(site, f"ingress.port.sasl.prop.{port}", "privacy")
@@ -183,7 +183,7 @@ def _choice(words: list[str], offered: list[str]) -> str | None:
     return next((word for word in words if word in offered), None)
 
 
-def _ports(site: Site) -> list[int]:
+def _ports(site: DoctorSite) -> list[int]:
     """Return a daemon's RPC ports, first the one where frames must stay readable; [] for clients."""
     ports = []
     for name in _RPC_ADDRESSES.get(site.role, ()):
@@ -195,15 +195,15 @@ def _ports(site: Site) -> list[int]:
     return [port for port in ports if port]
 
 
-def _ignored(site: Site) -> Iterator[Finding]:
+def _ignored(site: DoctorSite) -> Iterator[Finding]:
     for each in site.conf.ignored:
-        place = Place(site.host, site.role, each.file.parent, str(each.file), each.line)
+        place = DoctorPlace(site.host, site.role, each.file.parent, str(each.file), each.line)
         why = "Hadoop takes no notice of it, and neither does quicksilver"
         remedy = Remedy("name the property or take it out", each.file.name)
         yield finding("site-file", place, each.text, "properties with a name, below <configuration>", why, remedy)
 
 
-def _misspelt(site: Site, names: frozenset[str]) -> Iterator[Finding]:
+def _misspelt(site: DoctorSite, names: frozenset[str]) -> Iterator[Finding]:
     if not site.from_files or not names:
         return
     ids = tuple(f".{rm_id}" for rm_id in site.conf.rm_ids())

@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.doctor.checks.nm import BIND, is_loopback
 from quicksilver.doctor.finding import finding, must_be, setting, text_of
-from quicksilver.doctor.model import Facts, Finding, Severity, Site
+from quicksilver.doctor.model import DoctorSite, Facts, Finding, Severity
 
 WEB_TYPE: Final = "hadoop.http.authentication.type"
 WEB_PRINCIPAL: Final = "hadoop.http.authentication.kerberos.principal"
@@ -33,12 +33,12 @@ def check(facts: Facts) -> Iterator[Finding]:
                 yield from _web_server(site)
 
 
-def wants_login(site: Site) -> bool:
+def wants_login(site: DoctorSite) -> bool:
     """Return whether this daemon's web server wants a Kerberos login (SPNEGO)."""
     return site.text(WEB_TYPE).lower() == "kerberos"
 
 
-def principal_of(site: Site) -> str:
+def principal_of(site: DoctorSite) -> str:
     """Return the principal to propose for proxy and sidecars, in the realm of YARN's own."""
     names = (WEB_PRINCIPAL, "yarn.resourcemanager.principal", "yarn.nodemanager.principal")
     own = (site.text(name) for name in names if name in site.conf.properties)
@@ -46,7 +46,9 @@ def principal_of(site: Site) -> str:
     return f"{USER}/{_HOST}@{realm}"
 
 
-def _login(site: Site, facts: Facts, section: str, principal: str | None, keytab: Path | None) -> Iterator[Finding]:
+def _login(
+    site: DoctorSite, facts: Facts, section: str, principal: str | None, keytab: Path | None
+) -> Iterator[Finding]:
     values = {"kerberos_principal": principal, "kerberos_keytab": keytab}
     missing = {f"{section}.{name}" for name, value in values.items() if value is None}
     if not missing:
@@ -60,7 +62,7 @@ def _login(site: Site, facts: Facts, section: str, principal: str | None, keytab
     yield finding("kerberos-login", facts.settings.place, state, norm, why, remedy, name=WEB_TYPE)
 
 
-def _may_see(site: Site, principal: str) -> Iterator[Finding]:
+def _may_see(site: DoctorSite, principal: str) -> Iterator[Finding]:
     """Judge yarn.admin.acl: users by commas, a blank, groups by commas; the ResourceManager's own user is one."""
     own = principal.partition("@")[0].partition("/")[0]
     acl = site.text(_ADMINS)
@@ -78,7 +80,7 @@ def _may_see(site: Site, principal: str) -> Iterator[Finding]:
     yield must_be(site, "kerberos-acl", _ADMINS, value, why, norm=norm, severity=severity)
 
 
-def _web_server(site: Site) -> Iterator[Finding]:
+def _web_server(site: DoctorSite) -> Iterator[Finding]:
     principal = site.text(WEB_PRINCIPAL)
     if _HOST not in principal or not is_loopback(site.text(BIND)):
         return

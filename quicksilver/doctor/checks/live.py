@@ -11,7 +11,20 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks.client import public_scheduler
 from quicksilver.doctor.finding import RESTARTS, finding, setting
-from quicksilver.doctor.model import NM, RM, Daemon, Facts, Finding, Live, Node, Place, Proxy, Remedy, Severity, Site
+from quicksilver.doctor.model import (
+    NM,
+    RM,
+    DoctorDaemon,
+    DoctorNode,
+    DoctorPlace,
+    DoctorProxy,
+    DoctorSite,
+    Facts,
+    Finding,
+    Live,
+    Remedy,
+    Severity,
+)
 
 _OLDEST: Final = (3, 3)
 _LEAK_MENDED: Final = (3, 5)
@@ -45,7 +58,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     yield from _jobs(facts, live)
 
 
-def _pending(daemon: Daemon, site: Site) -> Iterator[Finding]:
+def _pending(daemon: DoctorDaemon, site: DoctorSite) -> Iterator[Finding]:
     if daemon.conf is None or not site.from_files:
         return
     names: list[str] = []
@@ -65,11 +78,11 @@ def _pending(daemon: Daemon, site: Site) -> Iterator[Finding]:
         why = "a daemon reads its files when it starts; none of these matters to quicksilver"
         remedy = Remedy(f"restart the {RESTARTS[daemon.role]} when it suits")
         state = f"{len(names)} other values differ from the running daemon's: {', '.join(sorted(names)[:10])}"
-        place, note = Place(site.host, site.role, site.conf.directory, str(site.conf.directory)), Severity.NOTE
+        place, note = DoctorPlace(site.host, site.role, site.conf.directory, str(site.conf.directory)), Severity.NOTE
         yield finding("restart-pending", place, state, "the same values", why, remedy, severity=note)
 
 
-def _value(site: Site, name: str) -> str | None:
+def _value(site: DoctorSite, name: str) -> str | None:
     """Return what the file says, None for what only the daemon's own surroundings can resolve."""
     try:
         value = site.conf.text(name)
@@ -86,8 +99,8 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
-def _version(daemon: Daemon) -> Iterator[Finding]:
-    version, place = numbers(daemon.version), Place(daemon.host, daemon.role, None, daemon.url)
+def _version(daemon: DoctorDaemon) -> Iterator[Finding]:
+    version, place = numbers(daemon.version), DoctorPlace(daemon.host, daemon.role, None, daemon.url)
     if not daemon.version:
         return
     state = f"Hadoop {daemon.version}"
@@ -114,7 +127,7 @@ def _skews(facts: Facts, live: Live) -> Iterator[Finding]:
         )
         state = f"the clock of {owner} is {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} this machine's"
         remedy = Remedy("let chrony or ntpd run on all hosts, this one too")
-        place = Place(owner, "", None, url)
+        place = DoctorPlace(owner, "", None, url)
         yield finding("clock-skew", place, state, "less than 2 s", why, remedy, severity=severity)
 
 
@@ -134,11 +147,11 @@ def _mixed(live: Live) -> Iterator[Finding]:
             state = f"Hadoop {node.version} on the node, {rm} in the ResourceManager"
             why = "as long as an upgrade is under way that is usual"
             remedy = Remedy("finish the upgrade")
-            yield finding("versions-differ", Place(node.id, NM), state, "one version", why, remedy)
+            yield finding("versions-differ", DoctorPlace(node.id, NM), state, "one version", why, remedy)
 
 
-def _proxy(proxy: Proxy, facts: Facts) -> Iterator[Finding]:
-    place = Place("proxy", "proxy", None, proxy.url)
+def _proxy(proxy: DoctorProxy, facts: Facts) -> Iterator[Finding]:
+    place = DoctorPlace("proxy", "proxy", None, proxy.url)
     if proxy.error:
         why = "application masters are refused as long as it does not run"
         remedy = Remedy("start it: quicksilver proxy run; or give the address of its REST: --url")
@@ -163,7 +176,7 @@ def _proxy(proxy: Proxy, facts: Facts) -> Iterator[Finding]:
         yield finding("quicksilver-versions", place, state, "one version", why, Remedy("finish the upgrade"))
 
 
-def _scheduler(rm: Site) -> object:
+def _scheduler(rm: DoctorSite) -> object:
     try:
         return rm.conf.rm_address("yarn.resourcemanager.scheduler.address", rm.ha_id)
     except SettingsError:
@@ -178,8 +191,8 @@ def _reach(text: str) -> str:
         return ""
 
 
-def _node(node: Node, live: Live) -> Iterator[Finding]:
-    place = Place(node.id, NM, None, node.sidecar_url)
+def _node(node: DoctorNode, live: Live) -> Iterator[Finding]:
+    place = DoctorPlace(node.id, NM, None, node.sidecar_url)
     if node.state != "RUNNING":
         return
     if node.usable is False:
@@ -207,4 +220,4 @@ def _jobs(facts: Facts, live: Live) -> Iterator[Finding]:
         why = "the job's configuration has the address; its application master bypasses the proxy"
         state = f"{job.id} has yarn.resourcemanager.scheduler.address={job.scheduler}"
         remedy = Remedy("take the address out of what submits it (Oozie, Hive, a gateway's own files)")
-        yield finding("job-address", Place(job.id), state, str(target), why, remedy)
+        yield finding("job-address", DoctorPlace(job.id), state, str(target), why, remedy)

@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.doctor.checks.live import numbers
 from quicksilver.doctor.finding import finding, setting
-from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy, Severity, Site
+from quicksilver.doctor.model import DoctorMachine, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.node_size import MEMORY, shrinks
 
 _CGROUP2: Final = (3, 5)
@@ -34,9 +34,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _memory(machine, facts)
 
 
-def _secrets(machine: Machine) -> Iterator[Finding]:
+def _secrets(machine: DoctorMachine) -> Iterator[Finding]:
     for secret in machine.secrets:
-        place = Place(machine.host, "", None, str(secret.path))
+        place = DoctorPlace(machine.host, "", None, str(secret.path))
         if secret.mode is None:
             why = "the daemon that needs it does not start"
             remedy = setting("correct the path, or make the file (quicksilver certs)")
@@ -48,10 +48,10 @@ def _secrets(machine: Machine) -> Iterator[Finding]:
             yield finding("secret-readable", place, state, "0600 or 0640", why, remedy)
 
 
-def _store(machine: Machine) -> Iterator[Finding]:
+def _store(machine: DoctorMachine) -> Iterator[Finding]:
     if machine.store_dir is None:
         return
-    place = Place(machine.host, "", None, str(machine.store_dir))
+    place = DoctorPlace(machine.host, "", None, str(machine.store_dir))
     if machine.store_writable is False:
         why = "after a restart of the proxy its applications stay guaranteed: their state was not stored"
         remedy = Remedy(f"mkdir -p {machine.store_dir}; chown its user; chmod 0700")
@@ -62,16 +62,16 @@ def _store(machine: Machine) -> Iterator[Finding]:
         yield finding("store-open", place, f"mode {machine.store_mode:04o}", "0700", why, remedy)
 
 
-def _files(machine: Machine) -> Iterator[Finding]:
+def _files(machine: DoctorMachine) -> Iterator[Finding]:
     if machine.open_files is not None and 0 <= machine.open_files < _FEWEST_FILES:
         why = "each application master takes two connections: beyond the limit all others are refused"
         state = f"{machine.open_files} open files"
         remedy = Remedy("set LimitNOFILE=65536 in the unit", restart="proxy")
         norm = f"{_FEWEST_FILES} or more"
-        yield finding("open-files", Place(machine.host, "proxy"), state, norm, why, remedy)
+        yield finding("open-files", DoctorPlace(machine.host, "proxy"), state, norm, why, remedy)
 
 
-def _units(machine: Machine) -> Iterator[Finding]:
+def _units(machine: DoctorMachine) -> Iterator[Finding]:
     if machine.systemd_units is None:
         return
     roles = (("quicksilver-proxy", machine.is_proxy), ("quicksilver-sidecar", machine.is_node))
@@ -79,13 +79,13 @@ def _units(machine: Machine) -> Iterator[Finding]:
         if here and not any(known.startswith(unit) for known in machine.systemd_units):
             why = "dead, it must be there again within a second: it stands on the path of every container"
             remedy = Remedy(f"install hadoop-conf/systemd/{unit}.service, systemctl enable --now {unit}")
-            place = Place(machine.host, "", None, "/etc/systemd/system")
+            place = DoctorPlace(machine.host, "", None, "/etc/systemd/system")
             yield finding("systemd-unit", place, f"there is no {unit}.service", "the unit, enabled", why, remedy)
 
 
-def _journal(machine: Machine) -> Iterator[Finding]:
+def _journal(machine: DoctorMachine) -> Iterator[Finding]:
     if machine.journal_writable is False or machine.journal_dir is None:
-        place = Place(machine.host, "nodemanager", None, str(machine.journal_dir or "sidecar.state_dir"))
+        place = DoctorPlace(machine.host, "nodemanager", None, str(machine.journal_dir or "sidecar.state_dir"))
         why = "killed, the sidecar does not know what it held: those starts are found lost only by time-outs"
         remedy = setting("name a directory of its user in sidecar.state_dir", "sidecar")
         state = "cannot be written by the sidecar's user" if machine.journal_dir else "there is no place for it"
@@ -93,16 +93,18 @@ def _journal(machine: Machine) -> Iterator[Finding]:
         yield finding("journal-rights", place, state, "a directory of its own, 0700", why, remedy, severity=severity)
 
 
-def _listeners(machine: Machine) -> Iterator[Finding]:
+def _listeners(machine: DoctorMachine) -> Iterator[Finding]:
     for address, process in (machine.listeners or {}).items():
         why = "what connects there goes around the sidecar"
         remedy = Remedy("set yarn.nodemanager.bind-host=127.0.0.1 (nm-bind-host), restart the NodeManager")
         state = f"{process} listens on {address}"
-        yield finding("node-listeners", Place(machine.host, "nodemanager"), state, "the sidecar alone", why, remedy)
+        yield finding(
+            "node-listeners", DoctorPlace(machine.host, "nodemanager"), state, "the sidecar alone", why, remedy
+        )
 
 
-def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
-    place = Place(machine.host, "nodemanager")
+def _resizing(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:
+    place = DoctorPlace(machine.host, "nodemanager")
     if machine.cgroup:
         state = f"control groups {machine.cgroup}"
         why = "the sidecar takes either; LinuxContainerExecutor of Hadoop before 3.5 knows v1 only"
@@ -123,7 +125,7 @@ def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
         yield finding("not-root", place, "this user is not root", "root", why, remedy)
 
 
-def _keeps_groups(site: Site) -> bool:
+def _keeps_groups(site: DoctorSite) -> bool:
     """Return whether a NodeManager keeps control groups of its own."""
     if not site.text("yarn.nodemanager.container-executor.class").endswith("LinuxContainerExecutor"):
         return False
@@ -137,7 +139,7 @@ def _before_v2(facts: Facts) -> bool:
     return not known or min(known) < _CGROUP2
 
 
-def _memory(machine: Machine, facts: Facts) -> Iterator[Finding]:
+def _memory(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:
     for site in facts.nms:
         advertised = site.number(MEMORY, 8192)
         if 0 < machine.memory_mb < advertised + facts.settings.sidecar.reserve_mb and site.host in ("", machine.host):

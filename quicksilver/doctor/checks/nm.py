@@ -11,7 +11,7 @@ from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.finding import RESTARTS, finding, must_be, setting
 from quicksilver.doctor.install import bare_conf
-from quicksilver.doctor.model import NM, SETTINGS, Facts, Finding, Remedy, Settings, Severity, Site
+from quicksilver.doctor.model import NM, SETTINGS, DoctorSettings, DoctorSite, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.node_size import (
     ANY,
     DETECT,
@@ -73,7 +73,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _queue(site: Site) -> Iterator[Finding]:
+def _queue(site: DoctorSite) -> Iterator[Finding]:
     if site.number(_QUEUE, 0) <= 0:
         why = "ContainerScheduler.enqueueContainer kills what it may not queue; the sidecar's queue comes before it"
         yield must_be(site, "nm-queue-length", _QUEUE, "100000", why)
@@ -85,7 +85,7 @@ def _queue(site: Site) -> Iterator[Finding]:
         yield must_be(site, "nm-pause", _PAUSE, "false", why)
 
 
-def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Finding]:
+def _addresses(site: DoctorSite, names: tuple[tuple[str, int], ...]) -> Iterator[Finding]:
     for name, port in names:
         try:
             address = site.conf.address(name)
@@ -96,7 +96,7 @@ def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Findi
         yield from _address_of(site, name, address, port)
 
 
-def _address_of(site: Site, name: str, address: Address, port: int) -> Iterator[Finding]:
+def _address_of(site: DoctorSite, name: str, address: Address, port: int) -> Iterator[Finding]:
     """Judge host and port of an address: one value serves all that is wrong with it."""
     own, host, reasons = site.text(_HOSTNAME), address.host, list[tuple[str, str]]()
     if host in ANY:
@@ -118,13 +118,13 @@ def _address_of(site: Site, name: str, address: Address, port: int) -> Iterator[
         yield must_be(site, reasons[0][0], name, f"{host}:{fixed}", "; ".join(why for _, why in reasons))
 
 
-def _raw(site: Site, name: str) -> str:
+def _raw(site: DoctorSite, name: str) -> str:
     """Return what is written, without substitution; Hadoop's default of these addresses names the host name."""
     entry = site.conf.properties.get(name)
     return entry.value if entry else "${}"
 
 
-def _behind(site: Site) -> Iterator[Finding]:
+def _behind(site: DoctorSite) -> Iterator[Finding]:
     bind = site.text(BIND)
     if not is_loopback(bind):
         why = "application masters reach the NodeManager itself: no container is queued, and no room is made"
@@ -143,7 +143,7 @@ def _behind(site: Site) -> Iterator[Finding]:
         yield must_be(site, "nm-collector", _COLLECTOR, f"{LOOPBACK}:{port}", why)
 
 
-def _address(site: Site, name: str) -> Address | None:
+def _address(site: DoctorSite, name: str) -> Address | None:
     try:
         return site.conf.address(name)
     except SettingsError:
@@ -160,7 +160,7 @@ class _Need:
     why: str
 
 
-def _size(site: Site, facts: Facts) -> Iterator[Finding]:
+def _size(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     size = believed(site)
     if size is None:
         state = "the NodeManager detects its size, which is not checked here"
@@ -183,7 +183,7 @@ def _size(site: Site, facts: Facts) -> Iterator[Finding]:
         yield _too_few(site, facts.settings, vcores, needs)
 
 
-def _too_few(site: Site, settings: Settings, vcores: int, needs: list[_Need]) -> Finding:
+def _too_few(site: DoctorSite, settings: DoctorSettings, vcores: int, needs: list[_Need]) -> Finding:
     """Return one finding for all reasons: its value serves them all, its code is that of the gravest."""
     needed, first = max(need.vcores for need in needs), needs[0]
     optional = first.code == "front-places"
@@ -211,7 +211,7 @@ def _by_memory(facts: Facts, vcores: int, memory_mb: int) -> Iterator[_Need]:
         yield _Need("nm-vcores", minimum, state, why)
 
 
-def _by_sidecar(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
+def _by_sidecar(site: DoctorSite, facts: Facts, vcores: int) -> Iterator[_Need]:
     settings = facts.settings
     extra, base = shrinks(settings), _base(site, facts, vcores)
     if base is None and extra is not None and vcores <= extra:
@@ -227,7 +227,7 @@ def _by_sidecar(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
         yield _Need("nm-capacity", needed, f"containers may take {needed}", why)
 
 
-def _front_places(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
+def _front_places(site: DoctorSite, facts: Facts, vcores: int) -> Iterator[_Need]:
     settings = facts.settings
     extra, base = shrinks_by_preset(settings), _base(site, facts, vcores)
     if extra is None:
@@ -243,7 +243,7 @@ def _front_places(site: Site, facts: Facts, vcores: int) -> Iterator[_Need]:
     yield _Need("front-places", needed, f"sidecar.vcores is {'not set' if own is None else own}", why)
 
 
-def _base(site: Site, facts: Facts, vcores: int) -> int | None:
+def _base(site: DoctorSite, facts: Facts, vcores: int) -> int | None:
     """Return N as the sidecar will have it; None where only the node itself can tell."""
     machine, own = facts.machine, facts.settings.sidecar.vcores
     if own is None and machine is not None and machine.is_node and machine.cores:
@@ -251,12 +251,12 @@ def _base(site: Site, facts: Facts, vcores: int) -> int | None:
     return own
 
 
-def _own(site: Site) -> int | None:
+def _own(site: DoctorSite) -> int | None:
     """Return the vcores that the admin's own text gives a NodeManager, below what `quicksilver install` added."""
     return own_vcores(bare_conf(site.conf.directory)) if site.from_files else None
 
 
-def _executor(site: Site) -> Iterator[Finding]:
+def _executor(site: DoctorSite) -> Iterator[Finding]:
     if site.flag(_STRICT):
         why = "CGroupsCpuResourceHandlerImpl divides by the advertised vcores: every container gets less than its share"
         yield must_be(site, "nm-strict-usage", _STRICT, "false", why)
@@ -271,7 +271,7 @@ def _executor(site: Site) -> Iterator[Finding]:
         yield finding("docker-runtime", place, state, "as you like", why, remedy, name=_RUNTIMES)
 
 
-def _surroundings(site: Site, settings: Settings) -> Iterator[Finding]:
+def _surroundings(site: DoctorSite, settings: DoctorSettings) -> Iterator[Finding]:
     for name in (_FEDERATION, _AMRM, _DISTRIBUTED):
         if site.flag(name):
             why = (

@@ -13,12 +13,12 @@ from quicksilver.doctor.model import (
     CALCULATOR,
     RM,
     SCHEDULER_CLASS,
+    DoctorSettings,
+    DoctorSite,
     Facts,
     Finding,
     Remedy,
-    Settings,
     Severity,
-    Site,
 )
 from quicksilver.doctor.node_size import every, shrinks
 
@@ -48,7 +48,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _surroundings(site)
 
 
-def _opportunistic(site: Site) -> Iterator[Finding]:
+def _opportunistic(site: DoctorSite) -> Iterator[Finding]:
     if not site.flag(f"{_O}.enabled"):
         why = "ApplicationMasterService is not the opportunistic one, and asks for OPPORTUNISTIC containers are ignored"
         yield must_be(site, "opportunistic-off", f"{_O}.enabled", "true", why)
@@ -65,7 +65,7 @@ def _opportunistic(site: Site) -> Iterator[Finding]:
         yield must_be(site, "opportunistic-rate", _RATE, "-1", why)
 
 
-def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
+def _moved(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     try:
         own = reachable(site.conf.rm_address(SCHEDULER, site.ha_id))
     except SettingsError as error:
@@ -93,7 +93,7 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
         yield finding("proxy-upstream", facts.settings.place, state, f"proxy.upstream: {own}", why, remedy)
 
 
-def _in_the_way(site: Site, facts: Facts, own: Address, name: str) -> Finding:
+def _in_the_way(site: DoctorSite, facts: Facts, own: Address, name: str) -> Finding:
     """Return that the ResourceManager has the proxy's address; a file that others read cannot move it for it alone."""
     code, upstream = "scheduler-not-moved", facts.settings.proxy.upstream
     why = "one of the two cannot start; where it is the proxy, nothing becomes queueable"
@@ -108,12 +108,12 @@ def _in_the_way(site: Site, facts: Facts, own: Address, name: str) -> Finding:
     return must_be(site, code, name, f"{host}:{port}", why, state=state, norm=norm)
 
 
-def promotes(settings: Settings) -> bool:
+def promotes(settings: DoctorSettings) -> bool:
     """Return whether any of the policies makes queueable containers guaranteed."""
     return any(each.section.promote.policy != "none" for each in every(settings.policies))
 
 
-def _policies(site: Site, settings: Settings) -> Iterator[Finding]:
+def _policies(site: DoctorSite, settings: DoctorSettings) -> Iterator[Finding]:
     if promotes(settings) and not site.flag(_AUTO_UPDATE):
         why = "a promoted container stays OPPORTUNISTIC at its NodeManager: application masters do not update it there"
         yield must_be(site, "auto-update-off", _AUTO_UPDATE, "true", why)
@@ -129,7 +129,7 @@ def _policies(site: Site, settings: Settings) -> Iterator[Finding]:
     yield finding("resource-calculator", place, state, norm, why, remedy, name=SCHEDULER_CLASS)
 
 
-def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
+def _preemption(site: DoctorSite, settings: DoctorSettings) -> Iterator[Finding]:
     queues = settings.policies.section.queues if settings.policies else ()
     if not queues:
         return
@@ -163,7 +163,7 @@ def _preemption_name(pattern: str) -> str:
     return f"yarn.scheduler.capacity.{path}.disable_preemption"
 
 
-def _disabled(site: Site, name: str) -> bool:
+def _disabled(site: DoctorSite, name: str) -> bool:
     """Return whether preemption is disabled by the queue's own property, or otherwise by that of a queue above it."""
     path = name.removeprefix("yarn.scheduler.capacity.").removesuffix(".disable_preemption")
     while path:
@@ -174,7 +174,7 @@ def _disabled(site: Site, name: str) -> bool:
     return False
 
 
-def _clocks(site: Site, facts: Facts) -> Iterator[Finding]:
+def _clocks(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     expiry_s, margin_s = site.number(_EXPIRY, 600_000) / 1000, facts.settings.sidecar.expiry_margin_s
     if expiry_s < 2 * margin_s + 60:
         wanted_ms = 600_000
@@ -187,7 +187,7 @@ def _clocks(site: Site, facts: Facts) -> Iterator[Finding]:
         yield must_be(site, "am-liveness", _LIVENESS, "900000", why)
 
 
-def _surroundings(site: Site) -> Iterator[Finding]:
+def _surroundings(site: DoctorSite) -> Iterator[Finding]:
     if not site.flag("yarn.resourcemanager.recovery.enabled"):
         name = "yarn.resourcemanager.recovery.enabled"
         why = "as in YARN without quicksilver; where it is wanted, it needs a store (yarn.resourcemanager.store.class)"

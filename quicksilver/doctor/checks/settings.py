@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from policies.config.policy_set import Policies
 from policies.config.schema import full_queue, queue_test
 from quicksilver.doctor.finding import finding, setting
-from quicksilver.doctor.model import SETTINGS, Facts, Finding, Place
+from quicksilver.doctor.model import SETTINGS, DoctorPlace, Facts, Finding
 from quicksilver.doctor.queue_names import FileQueues, named_queues
 
 
@@ -58,9 +58,9 @@ def _queues(facts: Facts, policies: Policies) -> Iterator[Finding]:
         yield finding("unknown-queue", facts.settings.place, state, "a queue that is there", why, remedy)
 
 
-def _split(line: str) -> tuple[Place, str]:
+def _split(line: str) -> tuple[DoctorPlace, str]:
     """Take a line `file:line:column: what` apart."""
     file, *rest = line.split(":", 3)
     if len(rest) == 3 and rest[0].isdigit():
-        return Place("", SETTINGS, None, file, int(rest[0])), rest[2].strip()
-    return Place("", SETTINGS, None, file), ":".join(rest).strip() or line
+        return DoctorPlace("", SETTINGS, None, file, int(rest[0])), rest[2].strip()
+    return DoctorPlace("", SETTINGS, None, file), ":".join(rest).strip() or line

@@ -29,35 +29,35 @@ Raw = Annotated[str, BeforeValidator(_raw)]
 """Of a daemon of Hadoop, to be compared with its file."""
 
 
-class _Part(BaseModel):
+class _AnswerPart(BaseModel):
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
 
-class _Cluster(_Part):
+class _Cluster(_AnswerPart):
     version: Text = Field("", alias="resourceManagerVersion")
     hadoop_version: Text = Field("", alias="hadoopVersion")
     ha_state: Text = Field("", alias="haState")
 
 
-class ClusterAnswer(_Part):
+class ClusterAnswer(_AnswerPart):
     """The ResourceManager of itself."""
 
     info: _Cluster = Field(_Cluster(), alias="clusterInfo")
 
 
-class _Property(_Part):
+class _Property(_AnswerPart):
     key: Raw = ""
     value: Raw = ""
     resource: Raw = ""
 
 
-class ConfAnswer(_Part):
+class ConfAnswer(_AnswerPart):
     """What a daemon of Hadoop runs with."""
 
     properties: list[_Property] = Field(max_length=ROWS)
 
 
-class _NodeRow(_Part):
+class _NodeRow(_AnswerPart):
     id: Text
     state: Text = ""
     version: Text = ""
@@ -65,27 +65,27 @@ class _NodeRow(_Part):
     web: Text = Field("", alias="nodeHTTPAddress")
 
 
-class _NodeRows(_Part):
+class _NodeRows(_AnswerPart):
     node: list[_NodeRow] = Field([], max_length=ROWS)
 
 
-class NodesAnswer(_Part):
+class LiveNodesAnswer(_AnswerPart):
     """The nodes that the ResourceManager lists; null without any."""
 
     nodes: _NodeRows | None = None
 
 
-class _NodeManager(_Part):
+class _NodeManager(_AnswerPart):
     version: Text = Field("", alias="nodeManagerVersion")
 
 
-class NodeAnswer(_Part):
+class NodeAnswer(_AnswerPart):
     """A NodeManager of itself."""
 
     info: _NodeManager = Field(_NodeManager(), alias="nodeInfo")
 
 
-class HealthAnswer(_Part):
+class HealthAnswer(_AnswerPart):
     """A proxy of itself."""
 
     version: Text = ""
@@ -95,7 +95,7 @@ class HealthAnswer(_Part):
     problems: list[Text] = Field([], max_length=ROWS)
 
 
-class SidecarRow(_Part):
+class SidecarRow(_AnswerPart):
     """A node as a proxy lists it."""
 
     id: Text
@@ -104,39 +104,39 @@ class SidecarRow(_Part):
     sidecar_url: Text = ""
 
 
-class SidecarsAnswer(_Part):
+class SidecarsAnswer(_AnswerPart):
     """A page of nodes of a proxy."""
 
     items: list[SidecarRow] = Field([], max_length=ROWS)
     more: bool = False
 
 
-class VersionAnswer(_Part):
+class VersionAnswer(_AnswerPart):
     """A sidecar of itself."""
 
     version: Text = ""
 
 
-class _AppRow(_Part):
+class _AppRow(_AnswerPart):
     id: Annotated[str, Field(pattern=r"^application_\d{1,20}_\d{1,20}$")]
 
 
-class _AppRows(_Part):
+class _AppRows(_AnswerPart):
     app: list[_AppRow] = Field([], max_length=ROWS)
 
 
-class AppsAnswer(_Part):
+class LiveAppsAnswer(_AnswerPart):
     """Applications that run; null without any."""
 
     apps: _AppRows | None = None
 
 
-class _JobProperty(_Part):
+class _JobProperty(_AnswerPart):
     name: Text = ""
     value: Text = ""
 
 
-class _JobProperties(_Part):
+class _JobProperties(_AnswerPart):
     properties: list[_JobProperty] = Field([], alias="property", max_length=ROWS)
 
     @field_validator("properties", mode="before")
@@ -145,7 +145,7 @@ class _JobProperties(_Part):
         return [value] if isinstance(value, dict) else value  # one alone comes without a list
 
 
-class JobAnswer(_Part):
+class JobAnswer(_AnswerPart):
     """The configuration of a job, by its own application master."""
 
     conf: _JobProperties = _JobProperties()

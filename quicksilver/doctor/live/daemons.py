@@ -27,18 +27,29 @@ from quicksilver.common.kerberos.login import Negotiate
 from quicksilver.common.process.version import version
 from quicksilver.doctor.collect import from_daemon
 from quicksilver.doctor.live.answers import (
-    AppsAnswer,
     ClusterAnswer,
     ConfAnswer,
     HealthAnswer,
     JobAnswer,
+    LiveAppsAnswer,
+    LiveNodesAnswer,
     NodeAnswer,
-    NodesAnswer,
     SidecarRow,
     SidecarsAnswer,
     VersionAnswer,
 )
-from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
+from quicksilver.doctor.model import (
+    NM,
+    RM,
+    DoctorDaemon,
+    DoctorJob,
+    DoctorNode,
+    DoctorProxy,
+    DoctorSite,
+    Facts,
+    Live,
+    Unchecked,
+)
 from rm_proxy.yarn.client import YarnRest
 
 _TIMEOUT_S: Final = 5.0
@@ -55,7 +66,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(slots=True)
-class Answer(Generic[M]):
+class DaemonAnswer(Generic[M]):
     """An answer; `skew_s` is the server's clock minus ours."""
 
     data: M
@@ -76,7 +87,7 @@ class Asker:
 
     def ask(
         self, url: str, model: type[M], subject: str = "", *, own: bool = False, follows: bool = True, **params: str
-    ) -> Answer[M] | None:
+    ) -> DaemonAnswer[M] | None:
         """GET a URL; None when there is no answer as `model`, which is kept as unchecked if `subject` names it.
 
         own: it is a proxy's or a sidecar's; follows: whether a redirect is followed.
@@ -86,7 +97,9 @@ class Asker:
             response = self._get(url, params, own, follows)
             now_s = (before_s + time.time()) / 2
             response.raise_for_status()
-            return Answer(model.model_validate_json(response.content), _skew_s(response.headers.get("Date"), now_s))
+            return DaemonAnswer(
+                model.model_validate_json(response.content), _skew_s(response.headers.get("Date"), now_s)
+            )
         except (requests.RequestException, QuicksilverError, ValidationError) as error:
             self.miss(subject, url, error)
             return None
@@ -180,7 +193,7 @@ def _completed(facts: Facts, live: Live, failed: Iterable[Unchecked]) -> Facts:
     return replace(facts, rms=rms, nms=nms, live=live, unchecked=unchecked + tuple(failed))
 
 
-def _sites(daemons: Iterable[Daemon]) -> Iterable[Site]:
+def _sites(daemons: Iterable[DoctorDaemon]) -> Iterable[DoctorSite]:
     for daemon in daemons:
         if daemon.conf is not None:
             yield from_daemon(daemon.role, daemon.host, f"{daemon.url}/conf", daemon.conf, daemon.ha_id)
@@ -191,7 +204,7 @@ def _many(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
         return list(pool.map(work, items))
 
 
-def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
+def _rms(asker: Asker, facts: Facts) -> list[DoctorDaemon]:
     if facts.client is None:
         return []
     conf = facts.client.conf
@@ -211,7 +224,7 @@ def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
         info = answer.data.info
         values, programmatic = _conf(asker, url, name)
         release = info.version or info.hadoop_version
-        daemons.append(Daemon(RM, name, url, release, values, programmatic, answer.skew_s, rm_id, info.ha_state))
+        daemons.append(DoctorDaemon(RM, name, url, release, values, programmatic, answer.skew_s, rm_id, info.ha_state))
     return daemons
 
 
@@ -225,15 +238,15 @@ def _conf(asker: Asker, url: str, name: str) -> tuple[Mapping[str, str] | None, 
     return {row.key: row.value for row in rows}, own
 
 
-def _nodes(asker: Asker, rm: str) -> tuple[list[Node], dict[str, str]]:
+def _nodes(asker: Asker, rm: str) -> tuple[list[DoctorNode], dict[str, str]]:
     """Return the nodes, and their web addresses by id."""
-    answer = asker.ask(f"{rm}/ws/v1/cluster/nodes", NodesAnswer, "the cluster's nodes")
+    answer = asker.ask(f"{rm}/ws/v1/cluster/nodes", LiveNodesAnswer, "the cluster's nodes")
     rows = answer.data.nodes.node if answer and answer.data.nodes else []
-    nodes = [Node(row.id, row.state, row.version, health=row.health) for row in rows]
+    nodes = [DoctorNode(row.id, row.state, row.version, health=row.health) for row in rows]
     return nodes, {row.id: row.web for row in rows if row.web}
 
 
-def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon | None:
+def _nm(asker: Asker, node: DoctorNode, web: Mapping[str, str], scheme: str) -> DoctorDaemon | None:
     if node.state != "RUNNING" or node.id not in web:
         return None
     url, name = f"{scheme}://{web[node.id]}", f"NodeManager {node.id}"
@@ -242,7 +255,7 @@ def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon
         return None
     values, programmatic = _conf(asker, url, name)
     release = answer.data.info.version
-    return Daemon(NM, node.id.rpartition(":")[0], url, release, values, programmatic, answer.skew_s)
+    return DoctorDaemon(NM, node.id.rpartition(":")[0], url, release, values, programmatic, answer.skew_s)
 
 
 def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None]]:
@@ -257,12 +270,12 @@ def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None
     return [(f"{scheme}://{Address(host, listen.port)}", rm_id) for rm_id, host in hosts.items() if host]
 
 
-def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
+def _proxy(asker: Asker, url: str, rm_id: str | None) -> DoctorProxy:
     answer = asker.ask(f"{url}/v1/health", HealthAnswer, own=True)
     if answer is None:
-        return Proxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
+        return DoctorProxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
     data = answer.data
-    return Proxy(
+    return DoctorProxy(
         url,
         version=data.version,
         mode=data.mode,
@@ -274,7 +287,7 @@ def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
     )
 
 
-def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[Node]:
+def _with_sidecars(asker: Asker, nodes: list[DoctorNode], proxies: list[str]) -> list[DoctorNode]:
     """Return the nodes with what the proxy and their sidecars report."""
     rows: dict[str, SidecarRow] = {}
     for url in proxies:
@@ -292,7 +305,7 @@ def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[
     return _many(lambda node: _with_sidecar(asker, node, rows.get(node.id)), nodes)
 
 
-def _with_sidecar(asker: Asker, node: Node, row: SidecarRow | None) -> Node:
+def _with_sidecar(asker: Asker, node: DoctorNode, row: SidecarRow | None) -> DoctorNode:
     if node.state != "RUNNING":
         return node
     if row is None:
@@ -334,20 +347,20 @@ def _opened(metrics: str | None) -> float | None:
     return None
 
 
-def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
+def _jobs(asker: Asker, rm: str) -> Iterable[DoctorJob]:
     """Yield some running MapReduce jobs with the scheduler address that they were submitted with.
 
     The ResourceManager passes the call on to the job's own application master, which may say anything.
     """
     url, limit = f"{rm}/ws/v1/cluster/apps", str(_JOBS)
-    answer = asker.ask(url, AppsAnswer, "running jobs", states="RUNNING", applicationTypes="MAPREDUCE", limit=limit)
+    answer = asker.ask(url, LiveAppsAnswer, "running jobs", states="RUNNING", applicationTypes="MAPREDUCE", limit=limit)
     for row in answer.data.apps.app[:_JOBS] if answer and answer.data.apps else []:
         job = row.id.replace("application", "job")
         conf = asker.ask(f"{rm}/proxy/{row.id}/ws/v1/mapreduce/jobs/{job}/conf", JobAnswer, follows=False)
         values = {prop.name: prop.value for prop in conf.data.conf.properties} if conf else {}
         scheduler = values.get("yarn.resourcemanager.scheduler.address")
         if scheduler:
-            yield Job(job, scheduler)
+            yield DoctorJob(job, scheduler)
 
 
 async def _queue_names(yarn: YarnRest) -> list[str]:

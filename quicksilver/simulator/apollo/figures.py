@@ -7,7 +7,7 @@ from array import array
 from quicksilver.report.stats import percentile
 
 
-class Figures:
+class ApolloFigures:
     """Waits of regular tasks, errors of what was expected of them, and who used the slots."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ from policies.common.tokens import allowance, weight
 from policies.common.wait_matrix import WaitMatrix
 from policies.research.tokens import Wish, regular_next
 from quicksilver.simulator.apollo.process_node import ProcessNode
-from quicksilver.simulator.apollo.task import SLOT, Task, World
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.apollo.task import SLOT, ApolloTask, ApolloWorld
+from quicksilver.simulator.model import SimulatedJob
 
 LEAST_RETRY_S = 0.001
 """Between two batches of one job at least."""
@@ -21,7 +21,7 @@ LEAST_RETRY_S = 0.001
 class JobManager:
     """A job's tasks: pending, out as regular ones, out as opportunistic ones, over."""
 
-    def __init__(self, world: World, job: Job, numbers_from: int, tokens: int) -> None:
+    def __init__(self, world: ApolloWorld, job: SimulatedJob, numbers_from: int, tokens: int) -> None:
         """Begin with all tasks of the first stage pending, each with its input on some servers.
 
         tokens: regular tasks that may be out.
@@ -31,7 +31,7 @@ class JobManager:
         self._stages = enumerate(job.by_stage())
         self._begin_stage()
         self._regular = 0
-        self._extras: dict[Task, int] = {}
+        self._extras: dict[ApolloTask, int] = {}
         """Opportunistic tasks that are out, with their server."""
         self._known: dict[int, WaitMatrix] = {}
         """What servers answered that were sent a task."""
@@ -46,7 +46,7 @@ class JobManager:
         world = self._world
         nodes, replicas = range(len(world.nodes)), min(world.shape.replicas, len(world.nodes))
         self._pending = deque(
-            Task(next(self._numbers), self, seconds, tuple(world.rng.sample(nodes, replicas)), stage)
+            ApolloTask(next(self._numbers), self, seconds, tuple(world.rng.sample(nodes, replicas)), stage)
             for seconds in durations_s
         )
         self._open_tasks = len(self._pending)
@@ -75,7 +75,7 @@ class JobManager:
         shape = self._world.shape
         return weight(self.tokens, max(1, len(self._extras)), shape.opportunistic)
 
-    def slower(self, task: Task, node: ProcessNode) -> float:
+    def slower(self, task: ApolloTask, node: ProcessNode) -> float:
         """Return how many times longer a task runs on a server than where its input is."""
         shape = self._world.shape
         if not shape.reading_ratio:
@@ -83,7 +83,7 @@ class JobManager:
         part, server = self._input(task, node, 1.0), Server(str(node.number), str(node.rack))
         return 1 - shape.reading_ratio + reading_s([part], server, shape.completion)
 
-    def _input(self, task: Task, node: ProcessNode, seconds: float) -> Input:
+    def _input(self, task: ApolloTask, node: ProcessNode, seconds: float) -> Input:
         """Return the copy of a task's input that is nearest to a server; `seconds`: how long a task runs beside it."""
         nodes, shape = self._world.nodes, self._world.shape
         nearest = min(task.inputs, key=lambda n: (n != node.number, nodes[n].rack != node.rack))
@@ -137,7 +137,7 @@ class JobManager:
             self._world.clock.later(shape.delay_s, node.upgrade, task)
         return sum(name not in out for name in names)
 
-    def _offers(self, task: Task) -> Preference:
+    def _offers(self, task: ApolloTask) -> Preference:
         """Return when a task would be over on its candidates, with a little chance against herds (§3.4)."""
         shape, rng, nodes = self._world.shape, self._world.rng, self._world.nodes
         candidates = set(task.inputs) if shape.reading_ratio else set()
@@ -150,7 +150,7 @@ class JobManager:
         candidates.update(rng.sample(light, min(shape.light_servers, len(light))))
         return preference({str(n): self.over_s(task, n) + rng.random() * shape.jitter_s for n in sorted(candidates)})
 
-    def over_s(self, task: Task, number: int) -> float:
+    def over_s(self, task: ApolloTask, number: int) -> float:
         """Return in how many seconds a task would be over on a server."""
         shape, node = self._world.shape, self._world.nodes[number]
         seconds = self.expected_s
@@ -163,7 +163,7 @@ class JobManager:
         newest = heard if heard is not None and heard.at_s > broadcast.at_s else broadcast
         return newest.wait(SLOT, self._world.clock.now_s)
 
-    def _send(self, task: Task, number: int, wait_s: float, regular: bool) -> None:
+    def _send(self, task: ApolloTask, number: int, wait_s: float, regular: bool) -> None:
         task.regular = task.sent_regular = regular
         task.node, task.copies = number, 1
         if regular:
@@ -176,29 +176,31 @@ class JobManager:
         self._waits_s += wait_s
         self._world.clock.later(self._world.shape.delay_s, self._land, task, number, regular)
 
-    def duplicate(self, task: Task, number: int) -> None:
+    def duplicate(self, task: ApolloTask, number: int) -> None:
         """Send a regular task that waits to a second server; it runs where its turn comes first (§3.4)."""
         task.copies += 1
         self._world.tally.counts["duplicates"] += 1
         self._world.clock.later(self._world.shape.delay_s, self._land, task, number, True)
 
-    def rerun(self, task: Task, number: int, wait_s: float) -> None:
+    def rerun(self, task: ApolloTask, number: int, wait_s: float) -> None:
         """Send a copy of a running task to a second server; the one that is over first counts (§3.4)."""
         world = self._world
-        copy = Task(task.number, self, task.length_s, task.inputs, task.stage, regular=True, rival=task, original=False)
+        copy = ApolloTask(
+            task.number, self, task.length_s, task.inputs, task.stage, regular=True, rival=task, original=False
+        )
         task.rival = copy
         copy.sent_s, copy.placed_wait_s, copy.node, copy.copies = world.clock.now_s, wait_s, number, 1
         world.tally.counts["reruns"] += 1
         world.clock.later(world.shape.delay_s, self._land, copy, number, True)
 
-    def _land(self, task: Task, number: int, regular: bool) -> None:
+    def _land(self, task: ApolloTask, number: int, regular: bool) -> None:
         node = self._world.nodes[number]
         node.arrive(task, regular)
         self._known[number] = node.matrix()
 
     # What servers tell
 
-    def began(self, task: Task, number: int) -> None:
+    def began(self, task: ApolloTask, number: int) -> None:
         """Note that a task runs, and what it waited."""
         waited_s = self._world.clock.now_s - task.sent_s
         if not task.original:
@@ -209,14 +211,14 @@ class JobManager:
         if number != task.node:
             self._world.tally.counts["duplicates_won"] += 1
 
-    def again(self, task: Task) -> None:
+    def again(self, task: ApolloTask) -> None:
         """Send a task again that gave way or failed; what waits of it anywhere stays void."""
         if self._extras.pop(task, None) is None:
             self._regular -= 1
-        self._pending.appendleft(Task(task.number, self, task.length_s, task.inputs, task.stage))
+        self._pending.appendleft(ApolloTask(task.number, self, task.length_s, task.inputs, task.stage))
         self.soon()
 
-    def ended(self, task: Task, seconds: float) -> None:
+    def ended(self, task: ApolloTask, seconds: float) -> None:
         """Learn from a task that is over, and use its token."""
         self._over += 1
         self._over_s += seconds

@@ -12,8 +12,8 @@ from policies.common.wait_matrix import WaitMatrix
 from policies.correct.apollo import Apollo, slower
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
 from policies.research.tokens import Extra, pick
-from quicksilver.simulator.apollo.task import SLOT, Task, World
-from sidecar.node.queue.wait_estimate import Job, Room, starts_s, wait_matrix
+from quicksilver.simulator.apollo.task import SLOT, ApolloTask, ApolloWorld
+from sidecar.node.queue.wait_estimate import CoreRoom, WaitingJob, starts_s, wait_matrix
 
 _NO_WAIT: Final = {SLOT: 0.0}
 
@@ -23,7 +23,7 @@ class Try:
 
     __slots__ = ("began_s", "length_s", "lives_ratio", "regular_s", "task")
 
-    def __init__(self, task: Task, began_s: float, length_s: float, lives_ratio: float = 1.0) -> None:
+    def __init__(self, task: ApolloTask, began_s: float, length_s: float, lives_ratio: float = 1.0) -> None:
         """Begin. lives_ratio: after this share of its run it fails; 1: never."""
         self.lives_ratio = lives_ratio
         self.task, self.began_s, self.length_s = task, began_s, length_s
@@ -46,7 +46,7 @@ class Try:
         return self.task.length_s / self.length_s
 
     @property
-    def original(self) -> Task:
+    def original(self) -> ApolloTask:
         """The task of which it is a run, perhaps of its copy."""
         return self.task if self.task.original or self.task.rival is None else self.task.rival
 
@@ -54,23 +54,23 @@ class Try:
 class ProcessNode:
     """The tasks of one server."""
 
-    def __init__(self, number: int, slots: int, world: World, bad: bool = False) -> None:
+    def __init__(self, number: int, slots: int, world: ApolloWorld, bad: bool = False) -> None:
         """Begin with nothing. bad: tries fail here."""
         self._bad, self._done, self._failed = bad, 0, 0
         self.number, self.rack = number, number // world.shape.racks_of
         self._slots, self._world = slots, world
-        self.queue: deque[Task] = deque()
+        self.queue: deque[ApolloTask] = deque()
         """Regular tasks that wait, and some that began elsewhere meanwhile."""
-        self._extras: list[Task] = []
+        self._extras: list[ApolloTask] = []
         """Opportunistic tasks that wait."""
         self._tries: list[Try] = []
 
-    def arrive(self, task: Task, regular: bool) -> None:
+    def arrive(self, task: ApolloTask, regular: bool) -> None:
         """Queue a task."""
         (self.queue if regular else self._extras).append(task)
         self._fill()
 
-    def upgrade(self, task: Task) -> None:
+    def upgrade(self, task: ApolloTask) -> None:
         """Make an opportunistic task a regular one, if it is still here: where it runs, or behind those that wait."""
         for attempt in self._tries:
             if attempt.task is task:
@@ -123,7 +123,7 @@ class ProcessNode:
             return True
         return False
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: ApolloTask) -> None:
         world = self._world
         task.begun, task.at = True, self.number
         times = world.watch.times()
@@ -135,7 +135,7 @@ class ProcessNode:
         task.manager.began(task, self.number)
         world.clock.later(attempt.length_s * attempt.lives_ratio, self._end, attempt)
 
-    def stop(self, task: Task) -> None:
+    def stop(self, task: ApolloTask) -> None:
         """Stop a task whose other copy is ahead."""
         attempt = next(attempt for attempt in self._tries if attempt.task is task)
         self._tries.remove(attempt)
@@ -168,18 +168,18 @@ class ProcessNode:
         if not tasks and sum(attempt.regular for attempt in self._tries) < self._slots:
             return WaitMatrix(now_s, _NO_WAIT)
         room, running = self._plays()
-        waiting = [Job(SLOT, task.manager.expected_s) for task in tasks]
+        waiting = [WaitingJob(SLOT, task.manager.expected_s) for task in tasks]
         return wait_matrix(room, running, waiting, [SLOT], now_s)
 
-    def waiting(self) -> list[Task]:
+    def waiting(self) -> list[ApolloTask]:
         """Return regular tasks that wait, in their order."""
         return [task for task in self.queue if not task.begun]
 
-    def _plays(self) -> tuple[Room, list[Job]]:
+    def _plays(self) -> tuple[CoreRoom, list[WaitingJob]]:
         now_s = self._world.clock.now_s
         regular = [attempt for attempt in self._tries if attempt.regular]
-        running = [Job(SLOT, attempt.task.manager.expected_s, now_s - attempt.began_s) for attempt in regular]
-        return Room(Resources(0, self._slots - len(regular))), running
+        running = [WaitingJob(SLOT, attempt.task.manager.expected_s, now_s - attempt.began_s) for attempt in regular]
+        return CoreRoom(Resources(0, self._slots - len(regular))), running
 
     def at_most_s(self, cfg: Apollo) -> float:
         """Return what none of its regular tasks will still wait longer than, as `correct` counts; quickly."""
@@ -197,7 +197,7 @@ class ProcessNode:
         """Return its regular tasks for the policy that corrects decisions; the containers' ids are task numbers."""
         room, running = self._plays()
         waiting = self.waiting()
-        jobs = [Job(SLOT, task.manager.expected_s) for task in waiting]
+        jobs = [WaitingJob(SLOT, task.manager.expected_s) for task in waiting]
         views = [self._waits(task, at_s) for task, at_s in zip(waiting, starts_s(room, running, jobs), strict=True)]
         return NodeQueue(
             NodeView(str(self.number)),
@@ -205,7 +205,7 @@ class ProcessNode:
             tuple(views),
         )
 
-    def _waits(self, task: Task, starts_in_s: float) -> ContainerView:
+    def _waits(self, task: ApolloTask, starts_in_s: float) -> ContainerView:
         manager = task.manager
         return ContainerView(
             str(task.number),

@@ -11,13 +11,13 @@ from math import ceil
 from policies.common.wait_matrix import WaitMatrix
 from policies.correct.apollo import correct, worth
 from policies.model import NodeView
-from quicksilver.simulator.apollo.task import SLOT, Task, World
+from quicksilver.simulator.apollo.task import SLOT, ApolloTask, ApolloWorld
 
 
 class ResourceMonitor:
     """The servers' matrices as of the last round, and a list of lightly loaded servers."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ApolloWorld) -> None:
         """Begin with idle servers."""
         self._world = world
         nodes = len(world.nodes)
@@ -67,7 +67,7 @@ class ResourceMonitor:
             task.manager.duplicate(task, better)
             to[better] += 1
 
-    def _wrong(self, now_s: float) -> Iterator[tuple[Task, int]]:
+    def _wrong(self, now_s: float) -> Iterator[tuple[ApolloTask, int]]:
         """Yield tasks that wait where they should not, with their server; one of each server."""
         cfg = self._world.shape.correction
         waiting = self._to_look_at(cfg.max_moves)
@@ -85,7 +85,7 @@ class ResourceMonitor:
                     yield task, number
                     break
 
-    def _to_look_at(self, max_copies: int) -> list[tuple[int, list[Task]]]:
+    def _to_look_at(self, max_copies: int) -> list[tuple[int, list[ApolloTask]]]:
         """Return servers where regular tasks wait, with those, if one of them may still be sent elsewhere."""
         servers = []
         for number in sorted(self.queued):

@@ -11,7 +11,7 @@ from policies.common.tokens import Tokens
 from policies.correct.apollo import Apollo
 from policies.model import Resources
 from policies.research.stragglers import Stragglers
-from quicksilver.simulator.apollo.figures import Figures
+from quicksilver.simulator.apollo.figures import ApolloFigures
 from quicksilver.simulator.apollo.virtual_cluster import VirtualCluster
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.tally import Tally
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from quicksilver.simulator.apollo.job_manager import JobManager
     from quicksilver.simulator.apollo.process_node import ProcessNode
     from quicksilver.simulator.apollo.resource_monitor import ResourceMonitor
-    from quicksilver.simulator.apollo.watch import Watch
+    from quicksilver.simulator.apollo.watch import ApolloWatch
 
 SLOT: Final = Resources(0, 1)
 """What a task takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TaskShape:
     """What does not change in a run."""
 
     delay_s: float
@@ -54,22 +54,22 @@ class Shape:
 
 
 @dataclass(slots=True)
-class World:
+class ApolloWorld:
     """One run."""
 
     clock: Clock
     tally: Tally
     rng: Random
-    shape: Shape
+    shape: TaskShape
     virtual: VirtualCluster
-    figures: Figures = field(default_factory=Figures)
+    figures: ApolloFigures = field(default_factory=ApolloFigures)
     nodes: list[ProcessNode] = field(default_factory=list)
     monitor: ResourceMonitor = field(init=False)
-    watch: Watch = field(init=False)
+    watch: ApolloWatch = field(init=False)
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class ApolloTask:
     """One task; there may be two places where it waits. There is one run of it at a time, and a straggler's copy is a
     task of its own."""
 
@@ -93,7 +93,7 @@ class Task:
     sent_regular: bool = False
     at: int = -1
     """Where it runs, or was over."""
-    rival: Task | None = None
+    rival: ApolloTask | None = None
     """Of a straggler its copy, of a copy the straggler."""
     original: bool = True
     """Not a straggler's copy."""

@@ -8,22 +8,22 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from policies.research.stragglers import Progress, catches_up_s, rerun
-from quicksilver.simulator.apollo.task import SLOT, Task, World
+from policies.research.stragglers import StragglerProgress, catches_up_s, rerun
+from quicksilver.simulator.apollo.task import SLOT, ApolloTask, ApolloWorld
 
 if TYPE_CHECKING:
     from quicksilver.simulator.apollo.process_node import Try
 
 
-class Watch:
+class ApolloWatch:
     """The tries of one run that are slow by chance; others are never looked at."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: ApolloWorld) -> None:
         """Begin with none."""
         self._world = world
-        self._slow: dict[Task, Try] = {}
+        self._slow: dict[ApolloTask, Try] = {}
         """Originals that go slowly and have no copy yet."""
-        self._copied: dict[Task, Try] = {}
+        self._copied: dict[ApolloTask, Try] = {}
         """Originals that have one."""
 
     def times(self) -> float:
@@ -47,7 +47,7 @@ class Watch:
             self._slow[task] = attempt
             world.tally.counts["stragglers"] += 1
 
-    def killed(self, task: Task) -> None:
+    def killed(self, task: ApolloTask) -> None:
         """Note that an opportunistic task is killed; it has no copy."""
         self._slow.pop(task, None)
 
@@ -97,7 +97,7 @@ class Watch:
                 continue
             ran_s = now_s - attempt.began_s
             wait_s = world.monitor.matrices[number].wait(SLOT, now_s)
-            progress = Progress(attempt.rate * ran_s, task.length_s, ran_s)
+            progress = StragglerProgress(attempt.rate * ran_s, task.length_s, ran_s)
             if attempt.regular and rerun(progress, task.manager.usual_rate, wait_s, world.shape.straggling):
                 self._copied[task] = self._slow.pop(task)
                 used.add(number)

@@ -16,7 +16,7 @@ Tie = Callable[[KairosNode, float], float]
 _ROUNDING_S = 1e-6
 
 
-class Central(Protocol):
+class KairosCentral(Protocol):
     """Knows how many tasks each node has, as far as it was told."""
 
     def choose(self, count: int, now_s: float) -> list[int]:

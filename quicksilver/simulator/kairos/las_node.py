@@ -7,8 +7,8 @@ from __future__ import annotations
 from math import inf
 
 from policies.model import Way
-from quicksilver.simulator.kairos.task import Task
-from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, Ready, Resized, Turn
+from quicksilver.simulator.kairos.task import KairosTask
+from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, ReadyContainer, Resized, SharingTurn
 from sidecar.cpu_sharing.las import Las
 
 
@@ -18,7 +18,7 @@ class LasNode:
     def __init__(self, rules: LasRules) -> None:
         """Begin with nothing."""
         self._las = Las(rules)
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, KairosTask] = {}
         self._runs: set[str] = set()
         self._at_s = 0.0
         self._over: str = ""
@@ -27,30 +27,30 @@ class LasNode:
         self.version = 0
         self.preemptions = 0
 
-    def arrive(self, task: Task, now_s: float) -> None:
+    def arrive(self, task: KairosTask, now_s: float) -> None:
         """Tell the machine of a newcomer."""
         name = f"{task.number:012}"
         self._tasks[name] = task
         self._tell(Joined(name, 1, Way.SHRINK, now_s), now_s)
-        self._tell(Ready(name, now_s), now_s)
+        self._tell(ReadyContainer(name, now_s), now_s)
         self._look_ahead(now_s)
 
-    def wake(self, now_s: float) -> Task | None:
+    def wake(self, now_s: float) -> KairosTask | None:
         """Tell the machine that a task is over, or that it is time for a turn."""
         over = self._over
-        self._tell(Left(over, now_s) if over else Turn(now_s), now_s)
+        self._tell(Left(over, now_s) if over else SharingTurn(now_s), now_s)
         task = self._tasks.pop(over) if over else None
         self._look_ahead(now_s)
         return task
 
     def spread_s(self, now_s: float) -> float:
         """Return what the machine reports."""
-        self._tell(Turn(now_s), now_s)
+        self._tell(SharingTurn(now_s), now_s)
         return self._las.spread_s()
 
     def attained_s(self, now_s: float) -> list[float]:
         """Return what each task has attained."""
-        self._tell(Turn(now_s), now_s)
+        self._tell(SharingTurn(now_s), now_s)
         return [share.attained_s for share in self._las.shares.values()]
 
     def _tell(self, event: LasEvent, now_s: float) -> None:

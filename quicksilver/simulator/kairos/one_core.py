@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import inf, sqrt
 
-from quicksilver.simulator.kairos.task import Task
+from quicksilver.simulator.kairos.task import KairosTask
 from sidecar.cpu_sharing.events import LasRules
 
 
@@ -36,8 +36,8 @@ class OneCore:
         self._quantum_s = rules.quantum_s
         self._starve_s = rules.starve_quanta * rules.quantum_s
         self._protect_s = rules.protect_quanta * rules.quantum_s
-        self._run: Task | None = None
-        self._idle: list[Task] = []
+        self._run: KairosTask | None = None
+        self._idle: list[KairosTask] = []
         self._at_s = 0.0
         """The time that all figures are of."""
         self._ending = False
@@ -46,7 +46,7 @@ class OneCore:
         self.version = 0
         self.preemptions = 0
 
-    def arrive(self, task: Task, now_s: float) -> None:
+    def arrive(self, task: KairosTask, now_s: float) -> None:
         """Run a newcomer at once, unless who runs is protected (lines 2 to 18).
 
         One that came during a protection, and has not run since, goes before one that comes later.
@@ -73,7 +73,7 @@ class OneCore:
             self._start(task, now_s)
         self._look_ahead()
 
-    def wake(self, now_s: float) -> Task | None:
+    def wake(self, now_s: float) -> KairosTask | None:
         """Come to `next_s`: end the task that is over, and run who comes next (lines 19 to 29)."""
         if not self._ending:
             self._advance(now_s)
@@ -110,7 +110,7 @@ class OneCore:
         tasks = self._idle if self._run is None else [self._run, *self._idle]
         return [task.attained_s for task in tasks]
 
-    def _start(self, task: Task, now_s: float) -> None:
+    def _start(self, task: KairosTask, now_s: float) -> None:
         self._run = task
         task.began_s = now_s
         if task.started_s < 0:
@@ -133,7 +133,7 @@ class OneCore:
                 turn_s = self._turn_s(run, at_s)
         run.attained_s += now_s - at_s
 
-    def _turn_s(self, run: Task, at_s: float) -> float:
+    def _turn_s(self, run: KairosTask, at_s: float) -> float:
         """Return when something may change by time alone."""
         first_s = run.began_s + self._quantum_s
         if at_s < run.protected_until_s < first_s:
@@ -145,7 +145,7 @@ class OneCore:
                 first_s = starves_s
         return first_s
 
-    def _turn(self, run: Task, now_s: float) -> Task:
+    def _turn(self, run: KairosTask, now_s: float) -> KairosTask:
         """Return who runs from now on (lines 30 to 44, and who starved first)."""
         over = now_s >= run.began_s + self._quantum_s
         if now_s < run.protected_until_s:
@@ -169,7 +169,7 @@ class OneCore:
         self._start(heir, now_s)
         return heir
 
-    def _starving(self, now_s: float) -> Task | None:
+    def _starving(self, now_s: float) -> KairosTask | None:
         """Return who stood still for too long, the longest first."""
         candidate = None
         for task in self._idle:
@@ -179,7 +179,7 @@ class OneCore:
                 candidate = task
         return candidate
 
-    def _least(self) -> Task:
+    def _least(self) -> KairosTask:
         """Return who stands still and has attained least."""
         least = self._idle[0]
         for task in self._idle:

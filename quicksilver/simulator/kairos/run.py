@@ -8,36 +8,38 @@ from heapq import heappop, heappush
 from math import inf
 
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.kairos.central import Central
-from quicksilver.simulator.kairos.task import KairosNode, Progress, Task
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.kairos.central import KairosCentral
+from quicksilver.simulator.kairos.task import KairosNode, KairosProgress, KairosTask
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 
 
-class Run:
+class KairosRun:
     """Events by time; of one time first what ends or turns on a node, then its report, then what arrives.
 
     Tasks leave the central queue as soon as a node is known to have room for them, first come first served. Those of a
     later stage come when the end of the stage before is reported.
     """
 
-    def __init__(self, nodes: Sequence[KairosNode], central: Central, cluster: ClusterModel, result: SimResult) -> None:
+    def __init__(
+        self, nodes: Sequence[KairosNode], central: KairosCentral, cluster: ClusterModel, result: SimResult
+    ) -> None:
         """Begin with empty nodes; `result` is filled."""
         self._nodes, self._central, self._result = nodes, central, result
         self._slots, self._delay_s = cluster.slots, cluster.delay_s
-        self._queue: deque[Progress] = deque()
+        self._queue: deque[KairosProgress] = deque()
         self._wakes: list[tuple[float, int, int]] = []
         """(when, node, the version of the node that asked for it)"""
-        self._reports: deque[tuple[float, int, Progress | None]] = deque()
+        self._reports: deque[tuple[float, int, KairosProgress | None]] = deque()
         """(when, node, the job whose next stage can be sent then)"""
-        self._coming: deque[tuple[float, int, Task]] = deque()
+        self._coming: deque[tuple[float, int, KairosTask]] = deque()
         self._on = [0] * len(nodes)
         """Tasks on each node."""
         self._busy = 0
         self._tasks = self._started = self._ended = self._events = 0
 
-    def until_all_is_over(self, jobs: Iterable[Job], sample_s: float) -> None:
+    def until_all_is_over(self, jobs: Iterable[SimulatedJob], sample_s: float) -> None:
         """Do all jobs, and fill the result. Raises SimulatorError for jobs that are not by arrival."""
-        coming: Iterator[Job] = iter(jobs)
+        coming: Iterator[SimulatedJob] = iter(jobs)
         job = next(coming, None)
         job_s = job.arrives_s if job else inf
         wakes, reports, arrivals = self._wakes, self._reports, self._coming
@@ -76,8 +78,8 @@ class Run:
                     )
         self._close()
 
-    def _submit(self, job: Job) -> None:
-        progress = Progress(job)
+    def _submit(self, job: SimulatedJob) -> None:
+        progress = KairosProgress(job)
         self._tasks += progress.open_tasks
         if progress.open_tasks:
             self._queue.append(progress)
@@ -92,7 +94,7 @@ class Run:
             durations_s, sent = first.job.durations_s, first.sent
             for node in self._central.choose(first.ready - sent, now_s):
                 self._started += 1
-                task = Task(self._started, durations_s[sent], first, first.stage)
+                task = KairosTask(self._started, durations_s[sent], first, first.stage)
                 self._coming.append((now_s + self._delay_s, node, task))
                 sent += 1
             first.sent = sent
@@ -100,7 +102,7 @@ class Run:
                 break
             self._queue.popleft()
 
-    def _arrive(self, number: int, task: Task, now_s: float) -> None:
+    def _arrive(self, number: int, task: KairosTask, now_s: float) -> None:
         node = self._nodes[number]
         node.arrive(task, now_s)
         self._central.changed(number, now_s)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from math import inf
 from typing import Protocol
 
-from quicksilver.simulator.model import Job, JobOutcome
+from quicksilver.simulator.model import JobOutcome, SimulatedJob
 
 
-class Task:
+class KairosTask:
     """One task on its way: what it needs, and what the node that has it knows of it. Times in seconds."""
 
     __slots__ = (
@@ -23,7 +23,7 @@ class Task:
         "started_s",
     )
 
-    def __init__(self, number: int, length_s: float, owner: Progress, stage: int = 0) -> None:
+    def __init__(self, number: int, length_s: float, owner: KairosProgress, stage: int = 0) -> None:
         """Be task `number` of the run, in the order of the central queue."""
         self.stage = stage
         self.number = number
@@ -38,12 +38,12 @@ class Task:
         """When it first ran; -1 before."""
 
 
-class Progress:
+class KairosProgress:
     """A job on its way."""
 
     __slots__ = ("job", "left_of", "open_tasks", "ready", "sent", "spans_s", "stage", "waited_s")
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: SimulatedJob) -> None:
         """Begin with nothing done."""
         self.job = job
         self.left_of = list(job.stages) if job.staged else [len(job.durations_s)]
@@ -59,7 +59,7 @@ class Progress:
         """Tasks that have a node."""
         self.waited_s = 0.0
 
-    def ends(self, task: Task, now_s: float) -> bool:
+    def ends(self, task: KairosTask, now_s: float) -> bool:
         """Take note that a task is over; returns whether the next stage can be sent now."""
         self.open_tasks -= 1
         self.waited_s += task.started_s - self.job.arrives_s
@@ -91,10 +91,10 @@ class KairosNode(Protocol):
     """Rises whenever its tasks are others, or `next_s` is."""
     preemptions: int
 
-    def arrive(self, task: Task, now_s: float) -> None:
+    def arrive(self, task: KairosTask, now_s: float) -> None:
         """Take a task."""
 
-    def wake(self, now_s: float) -> Task | None:
+    def wake(self, now_s: float) -> KairosTask | None:
         """Come to `next_s`; return the task that is over then, if one is."""
 
     def spread_s(self, now_s: float) -> float:

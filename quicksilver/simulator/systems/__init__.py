@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from policies.settings_model import SettingsModel
 from quicksilver.simulator.errors import UnknownSystemError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 
 SYSTEMS: Final[dict[str, str]] = {
     "quicksilver": "quicksilver.simulator.systems.mercury:QUICKSILVER_SYSTEM",
@@ -78,7 +78,7 @@ class System(Protocol):
     def Settings(self) -> type[SystemSettings]:
         """What can be set, each with its default and the paper's section that it is from."""
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Any, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Any, seed: int) -> SimResult:
         """Run all jobs to their end.
 
         jobs: by arrival; taken one after the other as their time comes, so that a trace need not fit into memory.

@@ -15,11 +15,11 @@ from policies.research.stragglers import Stragglers
 from quicksilver.simulator.apollo.job_manager import JobManager
 from quicksilver.simulator.apollo.process_node import ProcessNode
 from quicksilver.simulator.apollo.resource_monitor import ResourceMonitor
-from quicksilver.simulator.apollo.task import Shape, World
+from quicksilver.simulator.apollo.task import ApolloWorld, TaskShape
 from quicksilver.simulator.apollo.virtual_cluster import VirtualCluster
-from quicksilver.simulator.apollo.watch import Watch
+from quicksilver.simulator.apollo.watch import ApolloWatch
 from quicksilver.simulator.clock import Clock
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S, Tally
 
@@ -75,9 +75,9 @@ class ApolloSettings(SystemSettings):
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
-    def shape(self, cluster: ClusterModel) -> Shape:
+    def shape(self, cluster: ClusterModel) -> TaskShape:
         """Return what does not change in a run."""
-        return Shape(
+        return TaskShape(
             delay_s=cluster.delay_s,
             racks_of=self.rack_nodes,
             jitter_s=self.jitter_ratio * self.report_s,
@@ -113,17 +113,21 @@ class _Apollo:
     name: Final = "apollo"
     Settings: Final = ApolloSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: ApolloSettings, seed: int) -> SimResult:
+    def run(
+        self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: ApolloSettings, seed: int
+    ) -> SimResult:
         """Run all jobs. Tasks take slots; their cores and memory are not counted."""
         clock = Clock()
         tally = Tally(self.name, seed, clock, cluster, settings.sample_s)
-        world = World(clock, tally, Random(seed), settings.shape(cluster), VirtualCluster(settings.cluster_tokens))
+        world = ApolloWorld(
+            clock, tally, Random(seed), settings.shape(cluster), VirtualCluster(settings.cluster_tokens)
+        )
         bad = set(world.rng.sample(range(cluster.nodes), round(settings.bad_nodes * cluster.nodes)))
         world.nodes = [ProcessNode(number, cluster.slots, world, number in bad) for number in range(cluster.nodes)]
         world.monitor = ResourceMonitor(world)
-        world.watch = Watch(world)
+        world.watch = ApolloWatch(world)
 
-        def arrive(job: Job) -> None:
+        def arrive(job: SimulatedJob) -> None:
             numbers_from = tally.counts["tasks"]
             tally.arrived(job)
             world.virtual.ask(

@@ -17,7 +17,7 @@ from pydantic import Field
 from policies.common.short_long import is_long
 from policies.research.class_shares import ClassShares, Klass, Use, free_slot_goes_to, may_suspend
 from quicksilver.simulator.clock import Clock
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S, Tally
 
@@ -36,7 +36,7 @@ class BigCSettings(SystemSettings):
 @dataclass(slots=True, eq=False)
 class _Task:
     number: int
-    job: Job
+    job: SimulatedJob
     klass: Klass
     left_s: float
     stage: int = 0
@@ -79,7 +79,7 @@ class _Run:
         self._stages: dict[int, list[list[_Task]]] = {}
         """By job: tasks of the stages that are to come, the next stage last."""
 
-    def arrive(self, job: Job) -> None:
+    def arrive(self, job: SimulatedJob) -> None:
         """Queue a job's tasks, those of its first stage, and use the slots that are free."""
         klass = Klass.LONG if is_long(job.estimate_s, self._cfg.cutoff_s) else Klass.SHORT
         numbers = count(self._tally.counts["tasks"])
@@ -93,7 +93,7 @@ class _Run:
             self._stages[job.number] = stages
         self._queue(klass, first)
 
-    def _next_stage(self, job: Job, klass: Klass) -> None:
+    def _next_stage(self, job: SimulatedJob, klass: Klass) -> None:
         stages = self._stages[job.number]
         tasks = stages.pop()
         if not stages:
@@ -209,7 +209,7 @@ class _BigC:
     name: Final = "bigc"
     Settings: Final = BigCSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: BigCSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: BigCSettings, seed: int) -> SimResult:
         """Run all jobs; nothing is left to chance. Tasks take slots; their cores and memory are not counted."""
         clock = Clock()
         tally = Tally(self.name, seed, clock, cluster, settings.sample_s)

@@ -13,7 +13,7 @@ _SHELF_S: Final = 32.0
 _NOWHERE: Final = -1
 
 
-class Waits:
+class CentralWaits:
     """What is known of each node: lists by node, of estimates in seconds."""
 
     __slots__ = ("_shelf", "_shelves", "ends_s", "free_s", "idle", "moved", "queued_s")
@@ -75,7 +75,7 @@ class Waits:
         self.moved.clear()
 
 
-class Central(Waits):
+class Central(CentralWaits):
     """Waits of all nodes as the scheduler knows them that placed all: it hears at once what began and ended."""
 
     __slots__ = ("count",)
@@ -114,7 +114,7 @@ class Central(Waits):
         self.moved.add(node)
 
 
-class Reported(Waits):
+class Reported(CentralWaits):
     """Waits as the nodes reported them last."""
 
     __slots__ = ()

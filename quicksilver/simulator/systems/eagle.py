@@ -16,7 +16,7 @@ from policies.common.least_wait import spread
 from policies.common.probing import draw, probes
 from policies.research.sticky import NONE, first, overtake, shortest
 from policies.research.succinct_state_sharing import Marks, again, freshest
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.central import Central
 from quicksilver.simulator.systems.single import PartitionSettings, Single
 
@@ -184,7 +184,7 @@ class Eagle:
     name = "eagle"
     Settings = EagleSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: EagleSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: EagleSettings, seed: int) -> SimResult:
         """Run all jobs to their end."""
         return _Probed(self.name, cluster, settings, seed).run(jobs)
 

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from policies.common.least_wait import spread
 from policies.common.probing import draw, probes
 from policies.steal.hawk import short_runs
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.central import Central
 from quicksilver.simulator.systems.single import PartitionSettings, Single, SingleSettings
 
@@ -195,7 +195,9 @@ class Sparrow:
     name = "sparrow"
     Settings = SparrowSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: SparrowSettings, seed: int) -> SimResult:
+    def run(
+        self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: SparrowSettings, seed: int
+    ) -> SimResult:
         """Run all jobs to their end."""
         return Fifo(self.name, cluster, settings, 0, False, seed).run(jobs)
 
@@ -206,7 +208,7 @@ class Hawk:
     name = "hawk"
     Settings = HawkSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: HawkSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: HawkSettings, seed: int) -> SimResult:
         """Run all jobs to their end."""
         run = Fifo(self.name, cluster, settings, settings.contacts, settings.central, seed)
         if settings.split:

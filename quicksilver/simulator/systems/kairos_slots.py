@@ -9,12 +9,12 @@ from typing import Final, Literal
 from pydantic import Field
 
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.kairos.central import ByLevel, ByPolicy, Central, Tie, by_spread, by_sum
+from quicksilver.simulator.kairos.central import ByLevel, ByPolicy, KairosCentral, Tie, by_spread, by_sum
 from quicksilver.simulator.kairos.las_node import LasNode
 from quicksilver.simulator.kairos.one_core import OneCore
-from quicksilver.simulator.kairos.run import Run
+from quicksilver.simulator.kairos.run import KairosRun
 from quicksilver.simulator.kairos.task import KairosNode
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S
 from sidecar.cpu_sharing.events import LasRules
@@ -54,18 +54,18 @@ class _KairosSlots:
     name: Final = "kairos_slots"
     Settings: Final = KairosSlots
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: KairosSlots, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: KairosSlots, seed: int) -> SimResult:
         """Run all jobs; chance decides random ties alone. Raises SimulatorError for tasks of other than one core."""
         rules = settings.rules(cluster.slots)
         kind = LasNode if settings.machine or cluster.slots > 1 else OneCore
         nodes: list[KairosNode] = [kind(rules) for _ in range(cluster.nodes)]
         central = _central(nodes, cluster, settings, seed)
         result = SimResult(self.name, seed)
-        Run(nodes, central, cluster, result).until_all_is_over(map(_of_one_core, jobs), settings.sample_s)
+        KairosRun(nodes, central, cluster, result).until_all_is_over(map(_of_one_core, jobs), settings.sample_s)
         return result
 
 
-def _central(nodes: Sequence[KairosNode], cluster: ClusterModel, settings: KairosSlots, seed: int) -> Central:
+def _central(nodes: Sequence[KairosNode], cluster: ClusterModel, settings: KairosSlots, seed: int) -> KairosCentral:
     if settings.ties == "spread" and not settings.policy:
         return ByLevel(nodes, cluster.slots, settings.extra)
     rng = Random(seed)
@@ -73,7 +73,7 @@ def _central(nodes: Sequence[KairosNode], cluster: ClusterModel, settings: Kairo
     return ByPolicy(nodes, cluster.slots, settings.extra, ties[settings.ties])
 
 
-def _of_one_core(job: Job) -> Job:
+def _of_one_core(job: SimulatedJob) -> SimulatedJob:
     if job.cores != 1:
         raise SimulatorError(
             f"job {job.number}: tasks of {job.cores:g} cores; kairos_slots has slots alone, use kairos"

@@ -16,7 +16,7 @@ from pydantic import Field
 from policies.common.least_wait import spread
 from policies.research.least_work import jittered
 from policies.research.sticky import overtake, shortest
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.central import Central, Reported
 from quicksilver.simulator.systems.single import PartitionSettings, Single
 
@@ -134,7 +134,7 @@ class Clwl:
     name = "clwl"
     Settings = ClwlSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: ClwlSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: ClwlSettings, seed: int) -> SimResult:
         """Run all jobs to their end."""
         return _Placed(self.name, cluster, settings, 0.0, seed).run(jobs)
 
@@ -145,7 +145,7 @@ class Dlwl:
     name = "dlwl"
     Settings: type[DlwlSettings] = DlwlSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: DlwlSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: DlwlSettings, seed: int) -> SimResult:
         """Run all jobs to their end."""
         return _Placed(self.name, cluster, settings, settings.heartbeat_s, seed).run(jobs)
 

@@ -23,14 +23,14 @@ from policies.config.windows import Hours
 from policies.errors import SettingsMistakesError
 from policies.model import Resources
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S
 from quicksilver.simulator.world.outcome import outcome
 from quicksilver.simulator.world.production import World
 from quicksilver.simulator.world.setup import EPOCH_S, Setup
-from quicksilver.simulator.world.work import Job as Work
 from quicksilver.simulator.world.work import Task
+from quicksilver.simulator.world.work import WorldJob as Work
 
 _PLENTY_MB: Final = 1 << 30
 """Of a node, where memory is not counted."""
@@ -147,7 +147,7 @@ class _System:
         """Have defaults of these settings."""
         self.name, self.Settings = name, settings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
         """Run all jobs. Raises SimulatorError for policies that cannot be loaded, or a task that fits no node."""
         simulation = world(jobs, cluster, settings, seed)
         busy: list[tuple[float, float]] = []
@@ -156,7 +156,9 @@ class _System:
         return outcome(simulation, self.name, seed, busy)
 
 
-def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int, until_s: float = inf) -> World:
+def world(
+    jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Production, seed: int, until_s: float = inf
+) -> World:
     """Return a run that has not begun; at `until_s` it is broken off. Raises SimulatorError as `run` does."""
     try:
         policies = Policies.load(settings.policies)
@@ -217,7 +219,7 @@ def _hours(policies: Policies, begins: str) -> Callable[[float], Hours] | None:
 class _Work:
     """Jobs of a trace as those of the production machines."""
 
-    def __init__(self, jobs: Iterable[Job], cluster: ClusterModel, master: Resources) -> None:
+    def __init__(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, master: Resources) -> None:
         self.size = Resources(cluster.memory_mb or _PLENTY_MB, cluster.slots)
         self._jobs, self._master, self._alone = jobs, master, cluster.nodes == 1
 
@@ -229,7 +231,7 @@ class _Work:
             before_s = job.arrives_s
             yield self._work(job)
 
-    def _work(self, job: Job) -> Work:
+    def _work(self, job: SimulatedJob) -> Work:
         size = Resources(job.memory_mb, job.cores)
         if not size.fits(self.size) or not job.cores.is_integer():
             raise SimulatorError(

@@ -8,7 +8,7 @@ from heapq import merge
 from math import isclose
 
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.traces.formats.recorded import RecordedJob, read_recorded
 
@@ -28,7 +28,9 @@ class Recorded:
     name = "recorded"
     Settings = RecordedSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: RecordedSettings, seed: int) -> SimResult:
+    def run(
+        self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: RecordedSettings, seed: int
+    ) -> SimResult:
         """Return what became of these jobs. Raises SimulatorError when they are not those of the store."""
         if not settings.store:
             raise SimulatorError("recorded: set recorded.store to the proxy's store that the trace is of")
@@ -54,12 +56,12 @@ class Recorded:
         return result
 
 
-def _same(recorded: Job, job: Job) -> bool:
+def _same(recorded: SimulatedJob, job: SimulatedJob) -> bool:
     """Return whether two jobs are one: arrivals and estimates of the simulated one may be others."""
     return recorded.durations_s == job.durations_s and recorded.name == job.name and _at(recorded, job)
 
 
-def _at(recorded: Job, job: Job) -> bool:
+def _at(recorded: SimulatedJob, job: SimulatedJob) -> bool:
     return isclose(recorded.arrives_s, job.arrives_s, abs_tol=1e-6)
 
 

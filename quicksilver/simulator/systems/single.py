@@ -18,7 +18,7 @@ from pydantic import Field
 
 from policies.common.short_long import is_long, kept_for_short
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 
 _ARRIVAL = -1
@@ -57,7 +57,7 @@ class _Staged:
 
     __slots__ = ("begun_s", "error_ratio", "job", "spans_s", "stages")
 
-    def __init__(self, job: Job, error_ratio: float) -> None:
+    def __init__(self, job: SimulatedJob, error_ratio: float) -> None:
         """error_ratio: its estimates are multiplied by it."""
         self.job, self.error_ratio = job, error_ratio
         self.stages = deque(job.by_stage())
@@ -89,9 +89,9 @@ class Single:
         self._calls: dict[int, tuple[Callable[..., None], tuple[object, ...]]] = {}
         self._last_call = _ARRIVAL
         self._ticking = 0
-        self._coming: Job | None = None
+        self._coming: SimulatedJob | None = None
         """The job that arrives next."""
-        self._jobs: list[Job | None] = []
+        self._jobs: list[SimulatedJob | None] = []
         self._staged: dict[int, _Staged] = {}
         """Jobs of several stages, by the number of the stage that they are at."""
         self.waiting: list[list[float]] = []
@@ -120,7 +120,7 @@ class Single:
         """Return what the system counted."""
         return {}
 
-    def run(self, jobs: Iterable[Job]) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob]) -> SimResult:
         """Do everything until nothing is left."""
         feed = iter(jobs)
         events, freed, done = self.events, self.freed, 0
@@ -141,7 +141,7 @@ class Single:
         self._calls[self._last_call] = (do, args)
         heappush(self.events, (at_s, self._last_call))
 
-    def _do(self, code: int, now_s: float, feed: Iterator[Job]) -> None:
+    def _do(self, code: int, now_s: float, feed: Iterator[SimulatedJob]) -> None:
         if code == _ARRIVAL:
             self._arrived(now_s)
             self._next_job(feed, now_s)
@@ -168,7 +168,7 @@ class Single:
     def _sample(self, now_s: float) -> None:
         self.result.busy.append((now_s, self.busy.count(1) / self.nodes))
 
-    def _next_job(self, feed: Iterator[Job], now_s: float) -> None:
+    def _next_job(self, feed: Iterator[SimulatedJob], now_s: float) -> None:
         job = next(feed, None)
         if job is None:
             return
@@ -195,7 +195,7 @@ class Single:
             self._enter(job, job.durations_s, job.estimate_s * error_ratio, error_ratio, now_s)
 
     def _enter(
-        self, job: Job, durations_s: tuple[float, ...], estimate_s: float, error_ratio: float, now_s: float
+        self, job: SimulatedJob, durations_s: tuple[float, ...], estimate_s: float, error_ratio: float, now_s: float
     ) -> None:
         """Schedule the tasks of a job, or of one of its stages, under a new number."""
         number = len(self._jobs)
@@ -237,7 +237,9 @@ class Single:
         else:
             self._over(staged.job, number, staged.begun_s, tuple(staged.spans_s))
 
-    def _over(self, job: Job, number: int, begun_s: float, spans_s: tuple[tuple[float, float], ...] = ()) -> None:
+    def _over(
+        self, job: SimulatedJob, number: int, begun_s: float, spans_s: tuple[tuple[float, float], ...] = ()
+    ) -> None:
         """Note what became of a job. begun_s: sum over its tasks; number: of its last stage."""
         tasks = len(job.durations_s)
         self.started += tasks

@@ -9,14 +9,14 @@ from pydantic import Field
 
 from policies.settings_model import SettingsModel
 from quicksilver.simulator.clock import Clock
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S, Tally
 from quicksilver.simulator.world.resource_manager import ResourceManager, Times
 from quicksilver.simulator.world.scheduler import Share
 
 
-class Yarn(SystemSettings):
+class YarnSystem(SystemSettings):
     """Settings of stock YARN; the defaults are Hadoop 3's."""
 
     node_beat_s: float = Field(1.0, gt=0)
@@ -60,14 +60,14 @@ class Queue(SettingsModel):
     """The most that it may use of the cluster."""
 
 
-class Capacity(Yarn):
+class Capacity(YarnSystem):
     """Settings of YARN with the Capacity Scheduler."""
 
     queues: dict[str, Queue] = Field(default_factory=lambda: {"default": Queue(capacity=1.0)})
     """Leaf queues by the names that jobs have."""
 
 
-class FairSettings(Yarn):
+class FairSettings(YarnSystem):
     """Settings of YARN with the Fair Scheduler, one queue and equal applications."""
 
     off_switch: int = Field(0, ge=0)
@@ -79,9 +79,9 @@ class _Fifo:
     """One line for all."""
 
     name: Final = "yarn_fifo"
-    Settings: Final = Yarn
+    Settings: Final = YarnSystem
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Yarn, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: YarnSystem, seed: int) -> SimResult:
         """Run all jobs."""
         return _run(self.name, jobs, cluster, settings, seed, None)
 
@@ -92,7 +92,7 @@ class _Capacity:
     name: Final = "yarn_capacity"
     Settings: Final = Capacity
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Capacity, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Capacity, seed: int) -> SimResult:
         """Run all jobs. Raises SimulatorError for one of a queue that is not there."""
         shares = {name: Share(queue.capacity, queue.maximum) for name, queue in settings.queues.items()}
         return _run(self.name, jobs, cluster, settings, seed, shares)
@@ -104,16 +104,16 @@ class _Fair:
     name: Final = "yarn_fair"
     Settings: Final = FairSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: FairSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: FairSettings, seed: int) -> SimResult:
         """Run all jobs."""
         return _run(self.name, jobs, cluster, settings, seed, None, fair=True)
 
 
 def _run(
     name: str,
-    jobs: Iterable[Job],
+    jobs: Iterable[SimulatedJob],
     cluster: ClusterModel,
-    settings: Yarn,
+    settings: YarnSystem,
     seed: int,
     queues: dict[str, Share] | None,
     fair: bool = False,

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from policies.research.admission import Admission, Grant, NeverFitsError, Room
+from policies.research.admission import NeverFitsError, ResearchAdmission, ResearchGrant, ResearchRoom
 from policies.research.flexible import Flexible
 from policies.research.malleable import Malleable
 from policies.research.preemptive import Preemptive
@@ -22,9 +22,9 @@ from policies.research.request_order import Order
 from policies.research.rigid import Rigid
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SystemSettings
-from quicksilver.simulator.zoe.model import Application, Work, of_job, request_of, room_of
+from quicksilver.simulator.zoe.model import Work, ZoeApplication, of_job, request_of, room_of
 from quicksilver.simulator.zoe.service import InService, Means
 
 _SAMPLES = 4096
@@ -66,13 +66,13 @@ class _Samples:
 
 
 class _Run:
-    def __init__(self, jobs: Iterable[Job], cluster: ClusterModel, settings: ZoeSettings) -> None:
-        self.jobs: Iterator[Job] = iter(jobs)
+    def __init__(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: ZoeSettings) -> None:
+        self.jobs: Iterator[SimulatedJob] = iter(jobs)
         self.settings = settings
         self.room = room_of(cluster)
         self.clock = Clock()
         self.admission = self._admission(settings, self.room)
-        self.apps: dict[int, Application] = {}
+        self.apps: dict[int, ZoeApplication] = {}
         """Who waits."""
         self.loads: dict[int, tuple[int, float]] = {}
         """Tasks and work of those in the system, as the trace has them."""
@@ -84,7 +84,7 @@ class _Run:
         self.outcomes: list[JobOutcome] = []
         self.counts = dict.fromkeys(("tasks", "started", "ended", "lost", "doubled", "grants", "preemptions"), 0)
 
-    def _admission(self, settings: ZoeSettings, room: Room) -> Admission:
+    def _admission(self, settings: ZoeSettings, room: ResearchRoom) -> ResearchAdmission:
         order = Order(settings.order, settings.size)
         if settings.discipline == "preemptive":
             return Preemptive(room, order, self._remaining_ratio)
@@ -105,11 +105,11 @@ class _Run:
             self.clock.at(first.arrives_s, self._arrive, first)
         self.clock.run()
 
-    def _arrive(self, job: Job) -> None:
+    def _arrive(self, job: SimulatedJob) -> None:
         """Handle all jobs that arrive now, and ask for the next arrival."""
         now_s, together = self.clock.now_s, []
         self._account(arrival=True)
-        following: Job | None = None
+        following: SimulatedJob | None = None
         for newcomer in chain((job,), self.jobs):
             if newcomer.arrives_s != now_s:
                 following = newcomer
@@ -127,16 +127,16 @@ class _Run:
                 raise SimulatorError(f"job {following.number} arrives before the one ahead of it: sort the trace")
             self.clock.at(following.arrives_s, self._arrive, following)
 
-    def _application(self, job: Job) -> Application:
+    def _application(self, job: SimulatedJob) -> ZoeApplication:
         if job.number in self.loads:
             raise SimulatorError(f"job {job.number} is twice in the trace: numbers must be its own")
-        app = job if isinstance(job, Application) else of_job(job, self.settings.job_core, self.room)
+        app = job if isinstance(job, ZoeApplication) else of_job(job, self.settings.job_core, self.room)
         self.apps[app.number] = app
         self.loads[job.number] = len(job.durations_s), job.work_s
         self.counts["tasks"] += len(job.durations_s)
         return app
 
-    def _carry_out(self, changes: list[Grant]) -> None:
+    def _carry_out(self, changes: list[ResearchGrant]) -> None:
         now_s, work = self.clock.now_s, self.settings.work
         for grant in changes:
             entry = self.running.get(grant.id)
@@ -183,7 +183,7 @@ class Zoe:
     name = "zoe"
     Settings = ZoeSettings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: ZoeSettings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: ZoeSettings, seed: int) -> SimResult:
         """Run all to their end; nothing is left to chance. Raises SimulatorError for what can never run."""
         run = _Run(jobs, cluster, settings)
         run.go()

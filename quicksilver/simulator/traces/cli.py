@@ -13,9 +13,9 @@ from typing import IO, Any, Final, cast, get_args
 
 import click
 
-from quicksilver.common.command_line.groups import Group
+from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats.dynoyarn import dump_dynoyarn
 from quicksilver.simulator.traces.formats.hawk import dump_hawk
 from quicksilver.simulator.traces.formats.registry import FORMATS
@@ -27,7 +27,7 @@ from quicksilver.simulator.traces.source import Source
 from quicksilver.simulator.traces.spec import Stages, spec_of
 from quicksilver.simulator.traces.zoe import ZoeMix, applications
 
-WRITERS: Final[dict[str, Callable[[Iterable[Job], IO[str]], int]]] = {
+WRITERS: Final[dict[str, Callable[[Iterable[SimulatedJob], IO[str]], int]]] = {
     "hawk": dump_hawk,
     "jobs": dump_jobs,
     "dynoyarn": lambda jobs, file: dump_dynoyarn(map(spec_of, jobs), file),
@@ -36,7 +36,7 @@ Command = Callable[..., None]
 _LOAD: Final = "Share of the paper's cluster, 100 nodes of 32 cores and 128 GB, that they ask for."
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def trace() -> None:
     """Traces of jobs for the simulator."""
 

@@ -1,4 +1,4 @@
-"""Jobs as JSON lines with the names of their fields: the one format that keeps all of a `Job` or an `Application`."""
+"""Jobs as JSON lines with the names of their fields: all of a `SimulatedJob` or a `ZoeApplication` is kept."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any, Final
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.jsons import faults_named, records
 from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, met
-from quicksilver.simulator.zoe.model import Application
+from quicksilver.simulator.zoe.model import ZoeApplication
 
-_FIELDS: Final = frozenset(field.name for field in fields(Application))
-_OF_APPLICATIONS: Final = _FIELDS - {field.name for field in fields(Job)}
+_FIELDS: Final = frozenset(field.name for field in fields(ZoeApplication))
+_OF_APPLICATIONS: Final = _FIELDS - {field.name for field in fields(SimulatedJob)}
 _FORM: Final = "write one object a line, at least with arrives_s and durations_s"
 
 
-def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
+def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[SimulatedJob]:
     """Yield the jobs of a file, whose lines are by arrival; they are numbered anew. Raises TraceError."""
     arrivals, number = Arrivals(from_first=False), 0
     for line, record in records(path, mistakes):
@@ -34,7 +34,7 @@ def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
         yield replace(job, number=number, arrives_s=arrives_s)
 
 
-def _job(record: Mapping[str, Any], place: str) -> Job:
+def _job(record: Mapping[str, Any], place: str) -> SimulatedJob:
     """Return the job of one object. Raises TraceError."""
     unknown = sorted(record.keys() - _FIELDS)
     if unknown:
@@ -43,7 +43,7 @@ def _job(record: Mapping[str, Any], place: str) -> Job:
     with faults_named(place, "the fields of a job"):
         durations_s = tuple(map(float, record["durations_s"]))
         mean_s = sum(durations_s) / len(durations_s) if durations_s else 0.0
-        job = Job(
+        job = SimulatedJob(
             0,
             float(record["arrives_s"]),
             durations_s,
@@ -68,7 +68,7 @@ def _job(record: Mapping[str, Any], place: str) -> Job:
     return job
 
 
-def _application(job: Job, record: Mapping[str, Any], place: str) -> Application:
+def _application(job: SimulatedJob, record: Mapping[str, Any], place: str) -> ZoeApplication:
     """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
     with faults_named(place, "the fields of an application"):
         core, klass, priority = int(record["core"]), str(record.get("klass", "")), int(record.get("priority", 0))
@@ -76,10 +76,10 @@ def _application(job: Job, record: Mapping[str, Any], place: str) -> Application
         problem = f"core={core} of {len(job.durations_s)} components"
         raise TraceError(problem, place=place, remedy="give it at least one, and not more than there are")
     whole = {field.name: getattr(job, field.name) for field in fields(job)}
-    return Application(**whole, core=core, klass=klass, priority=priority)
+    return ZoeApplication(**whole, core=core, klass=klass, priority=priority)
 
 
-def dump_jobs(jobs: Iterable[Job], file: IO[str]) -> int:
+def dump_jobs(jobs: Iterable[SimulatedJob], file: IO[str]) -> int:
     """Write jobs as JSON lines; return how many."""
     count = 0
     for job in jobs:

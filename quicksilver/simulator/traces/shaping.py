@@ -8,26 +8,28 @@ from itertools import islice
 from random import Random
 from typing import Final, Literal
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 
 Errors = Literal["both", "under", "over"]
 """Which way estimates are wrong: either (Hawk, thesis §2.4.8), too low or too high (Eagle, thesis §3.6.5)."""
 _RANGES: Final[dict[str, tuple[float, float]]] = {"both": (-1.0, 1.0), "under": (-1.0, 0.0), "over": (0.0, 1.0)}
 
 
-def head(jobs: Iterable[Job], count: int | None) -> Iterator[Job]:
+def head(jobs: Iterable[SimulatedJob], count: int | None) -> Iterator[SimulatedJob]:
     """Yield the first `count` jobs, all of them for None."""
     return islice(jobs, count)
 
 
-def faster(jobs: Iterable[Job], times: float) -> Iterator[Job]:
+def faster(jobs: Iterable[SimulatedJob], times: float) -> Iterator[SimulatedJob]:
     """Yield jobs that arrive `times` as fast, so that they are `times` the load. Raises ValueError at or below 0."""
     if not 0 < times < float("inf"):
         raise ValueError(f"arrivals {times} times as fast: give more than 0")
     return (replace(job, arrives_s=job.arrives_s / times) for job in jobs)
 
 
-def misestimated(jobs: Iterable[Job], error: float, seed: int, which: Errors = "both") -> Iterator[Job]:
+def misestimated(
+    jobs: Iterable[SimulatedJob], error: float, seed: int, which: Errors = "both"
+) -> Iterator[SimulatedJob]:
     """Yield jobs whose estimates are wrong by a share of up to `error`, uniformly; durations stay as they are.
 
     Hawk's range 0.1-1.9 is an error of 0.9, "both". Eagle's [1, 1.x] are errors of 0.3, 0.6, 0.9, "over", its [0.x, 1]
@@ -66,7 +68,7 @@ class Measure:
         return self.work_s / span_s if span_s > 0 else 0.0
 
 
-def measured(jobs: Iterable[Job], cutoff_s: float | None = None) -> Measure:
+def measured(jobs: Iterable[SimulatedJob], cutoff_s: float | None = None) -> Measure:
     """Read a stream to its end, and return what it amounts to. cutoff_s: jobs of longer estimates are long."""
     count = tasks = most = long_jobs = 0
     work_s = longest_s = long_work_s = last_s = 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats import registry as formats
 from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
@@ -62,7 +62,7 @@ class Source:
         """Whether another `seed` gives other jobs: those of a generator that is named without one."""
         return self.is_generated and ":" not in self.name.removeprefix(GENERATED)
 
-    def stream(self, mistakes: Mistakes | None = None) -> Iterator[Job]:
+    def stream(self, mistakes: Mistakes | None = None) -> Iterator[SimulatedJob]:
         """Yield the jobs, by arrival. mistakes: counts broken ones. Raises TraceError, NoSuchGeneratorError."""
         speed, mistakes = self.speed, mistakes or Mistakes(skip=self.skip)
         if self.load is not None and self.slots is not None:
@@ -76,7 +76,7 @@ class Source:
             jobs = faster(jobs, speed)
         return misestimated(jobs, self.error, self.seed, self.errors) if self.error else jobs
 
-    def _first(self, mistakes: Mistakes) -> Iterator[Job]:
+    def _first(self, mistakes: Mistakes) -> Iterator[SimulatedJob]:
         if self.is_generated:
             name, _, seed = self.name.removeprefix(GENERATED).partition(":")
             if seed and not seed.isdigit():

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.lines import Mistakes, TraceError, met
 
 MAP = 0
@@ -123,7 +123,7 @@ def after_maps(start: float, end: float, map_ends: Sequence[float]) -> float:
     return max(start, map_ends[before - 1]) if before else start
 
 
-def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
+def job_of(spec: JobSpec, stages: Stages = "all") -> SimulatedJob | None:
     """Return a job with its stages in order, None when no task counts. What is told is the mean, if nothing else is."""
     tasks = sorted((task for task in spec.tasks if stages == "all" or task.stage == MAP), key=lambda task: task.stage)
     durations_s = tuple(task.runs_s for task in tasks)
@@ -131,7 +131,7 @@ def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
         return None
     estimate_s = sum(durations_s) / len(durations_s) if spec.told_s is None else spec.told_s
     sizes = tuple(Counter(task.stage for task in tasks).values())
-    return Job(
+    return SimulatedJob(
         spec.number,
         spec.arrives_s,
         durations_s,
@@ -144,12 +144,12 @@ def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
     )
 
 
-def of_stages(jobs: Iterator[Job], stages: Stages) -> Iterator[Job]:
+def of_stages(jobs: Iterator[SimulatedJob], stages: Stages) -> Iterator[SimulatedJob]:
     """Yield jobs with the stages that count."""
     return jobs if stages == "all" else (job.first_stage() for job in jobs)
 
 
-def spec_of(job: Job) -> JobSpec:
+def spec_of(job: SimulatedJob) -> JobSpec:
     """Return a job's tasks by stage; their input lies anywhere."""
     stages = enumerate(job.by_stage())
     tasks = tuple(TaskSpec(seconds, stage) for stage, (durations_s, _) in stages for seconds in durations_s)

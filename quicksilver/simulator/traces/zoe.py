@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import Field
 
 from policies.settings_model import SettingsModel
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, Application
+from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, ZoeApplication
 
 CORES: Final = 3200
 MEMORY_MB: Final = 100 * 128 * 1024
@@ -56,7 +56,7 @@ class ZoeMix(SettingsModel):
     memory, whichever is more. Own; see lab/docs/reproduction.md."""
 
 
-def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
+def applications(mix: ZoeMix, seed: int) -> Iterator[ZoeApplication]:
     """Yield the applications by arrival; equal seeds give equal ones. Times are whole milliseconds.
 
     They are drawn twice: the first time for how long it takes that the load is what it should be.
@@ -70,7 +70,7 @@ def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
     now_s = 0.0
     for number, (gap, runtime_s, core, elastic, cores, memory_mb, klass) in enumerate(_draw(mix, Random(seed)), 1):
         now_s += gap * scale_s
-        yield Application(
+        yield ZoeApplication(
             number,
             round(now_s, 3),
             (runtime_s,) * (core + elastic),
@@ -83,7 +83,7 @@ def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
         )
 
 
-def testbed(seed: int, load: float = 1.0) -> Iterator[Application]:
+def testbed(seed: int, load: float = 1.0) -> Iterator[ZoeApplication]:
     """Yield the 100 applications of the experiment on ten real servers (§6), 128 GB each; equal seeds give equal ones.
 
     Printed: 80 % elastic of two templates (3 core and 32 elastic components, 3 and 24; of 8 or 16 GB each), 20 % rigid
@@ -101,7 +101,7 @@ def testbed(seed: int, load: float = 1.0) -> Iterator[Application]:
     scale_s = load * now_s * 10 * 128 * 1024 / wanted_mb_s
     for number, at_s, core, elastic, memory_mb, length in drawn:
         runtime_s, klass = round(length * scale_s, 3), BATCH_ELASTIC if elastic else BATCH_RIGID
-        yield Application(
+        yield ZoeApplication(
             number,
             round(at_s, 3),
             (runtime_s,) * (core + elastic),

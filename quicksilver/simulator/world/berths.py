@@ -7,7 +7,7 @@ from random import Random
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
-from quicksilver.simulator.world.work import Job
+from quicksilver.simulator.world.work import WorldJob
 from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.domain import ids
 
@@ -24,13 +24,13 @@ class Berths:
         """Of all that have not ended."""
         self._tasks: dict[int, Resources] = {}
         """Of the jobs under way, what a task of each takes."""
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[WorldJob] = deque()
 
     def __contains__(self, container_id: str) -> bool:
         """Return whether a container is a master's own."""
         return container_id in self._names
 
-    def take(self, job: Job) -> bool:
+    def take(self, job: WorldJob) -> bool:
         """Give a job's master its container; False when it has to wait until another job is over."""
         if not self._size.vcores:
             return True
@@ -57,6 +57,6 @@ class Berths:
         """Forget a container that has ended."""
         self._names.remove(container_id)
 
-    def next(self) -> Job | None:
+    def next(self) -> WorldJob | None:
         """Return the job that has waited longest, which tries again."""
         return self._waiting.popleft() if self._waiting else None

@@ -18,7 +18,7 @@ from quicksilver.simulator.world.regular import Regular
 from quicksilver.simulator.world.rest import Rest
 from quicksilver.simulator.world.setup import EPOCH_S, Run, Setup
 from quicksilver.simulator.world.site import HELD, Site
-from quicksilver.simulator.world.work import Job
+from quicksilver.simulator.world.work import WorldJob
 from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -31,7 +31,7 @@ _TOKEN_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class WorldCluster:
     """The cluster that the masters run on."""
 
     setup: Setup
@@ -52,7 +52,11 @@ class JobMasters:
     """The jobs of a run: their masters talk to the proxy and to YARN, and start containers at the sites."""
 
     def __init__(
-        self, cluster: Cluster, jobs: Iterable[Job], carry_out: Callable[[Iterable[Effect]], None], rng: Random
+        self,
+        cluster: WorldCluster,
+        jobs: Iterable[WorldJob],
+        carry_out: Callable[[Iterable[Effect]], None],
+        rng: Random,
     ) -> None:
         """Prepare. jobs: by arrival; carry_out: does what the proxy decided."""
         setup = self._setup = cluster.setup
@@ -66,8 +70,8 @@ class JobMasters:
         """Paths of the queues that there are by now."""
         self._open_jobs = 0
         """Jobs that have arrived and are not over."""
-        self._jobs: Iterator[Job] | None = iter(jobs)
-        self._before: Job | None = None
+        self._jobs: Iterator[WorldJob] | None = iter(jobs)
+        self._before: WorldJob | None = None
         """The job that may not run yet; those behind it have not arrived for it."""
         self._berths = Berths(self._yarn, setup.master, rng)
         self._records: dict[int, AppRecord] = {}
@@ -86,7 +90,7 @@ class JobMasters:
         else:
             self._clock.at(max(self._clock.now_s, EPOCH_S + job.arrives_s), self._arrive, job)
 
-    def _arrive(self, job: Job) -> None:
+    def _arrive(self, job: WorldJob) -> None:
         self._open_jobs += 1
         if self._setup.max_jobs and self._open_jobs > self._setup.max_jobs:
             self._before = job
@@ -94,7 +98,7 @@ class JobMasters:
             self._submit(job)
             self.next()
 
-    def _submit(self, job: Job) -> None:
+    def _submit(self, job: WorldJob) -> None:
         if job.queue not in self.queues:
             self.queues[job.queue] = None
             self._rest.report(self.queues, self._clock.now_s)

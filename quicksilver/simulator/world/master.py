@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.simulator.world.work import Job
+from quicksilver.simulator.world.work import WorldJob
 from rm_proxy.domain import ids
 
 PRIORITY: Final = 20
@@ -27,7 +27,7 @@ def priority_of(stage: int) -> int:
 
 
 @dataclass(slots=True)
-class Progress:
+class MasterProgress:
     """One task; times since the begin of the run, None while they are unknown."""
 
     wanted_s: float
@@ -47,7 +47,7 @@ class Master:
 
     def __init__(
         self,
-        job: Job,
+        job: WorldJob,
         attempt: y.ApplicationAttemptIdProto,
         where: Where,
         now_s: float,
@@ -56,7 +56,7 @@ class Master:
         """Begin. slow_start_ratio: share of a stage that has ended when the next one is asked for."""
         self.job, self.attempt = job, attempt
         self.attempt_id = ids.attempt_id_text(attempt)
-        self.tasks = [Progress(now_s) for _ in job.tasks]
+        self.tasks = [MasterProgress(now_s) for _ in job.tasks]
         self.assigned: dict[str, int] = {}
         """Containers to tasks."""
         self.grants: set[str] = set()

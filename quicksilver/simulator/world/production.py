@@ -15,14 +15,14 @@ from typing import Final
 from policies.config.policy_set import Policies
 from quicksilver.common.messages import Targets
 from quicksilver.simulator.clock import Clock
-from quicksilver.simulator.world.job_masters import Cluster, JobMasters
+from quicksilver.simulator.world.job_masters import JobMasters, WorldCluster
 from quicksilver.simulator.world.regular import REFRESH, ROUND, Regular
 from quicksilver.simulator.world.rest import Rest
-from quicksilver.simulator.world.scheduler import YarnNode as RmNode
+from quicksilver.simulator.world.scheduler import SchedulerNode as RmNode
 from quicksilver.simulator.world.setup import EPOCH_S, Run, Setup
 from quicksilver.simulator.world.site import Site
 from quicksilver.simulator.world.views import FixedEstimates, ReportedPlacer, understated
-from quicksilver.simulator.world.work import Job
+from quicksilver.simulator.world.work import WorldJob
 from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.attempt.effects import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from rm_proxy.coordinator.cluster_state import Limits
@@ -42,7 +42,7 @@ class World:
     """One run; `go` is its life."""
 
     def __init__(
-        self, setup: Setup, jobs: Iterable[Job], policies: Policies, seed: int, corrected: bool = True
+        self, setup: Setup, jobs: Iterable[WorldJob], policies: Policies, seed: int, corrected: bool = True
     ) -> None:
         """Prepare. jobs: by arrival; corrected: whether estimates learn from tasks that ended."""
         self.setup, self.start_s, self.clock = setup, setup.start_s, Clock(EPOCH_S)
@@ -76,9 +76,9 @@ class World:
         self._reporting: set[str] = set()
         self._rng = rng
 
-    def _cluster(self, names: list[tuple[str, str]], slow: set[str]) -> Cluster:
+    def _cluster(self, names: list[tuple[str, str]], slow: set[str]) -> WorldCluster:
         """Return what masters see of the world. names: hosts and racks; slow: ids of slow nodes."""
-        return Cluster(
+        return WorldCluster(
             setup=self.setup,
             clock=self.clock,
             coordinator=self.coordinator,

@@ -18,10 +18,10 @@ from typing import Final
 from policies.model import Resources
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.tally import Tally
 from quicksilver.simulator.world.beats import Beats
-from quicksilver.simulator.world.scheduler import ANY, Demand, Key, Scheduler, Share, YarnNode
+from quicksilver.simulator.world.scheduler import ANY, Key, Scheduler, SchedulerDemand, SchedulerNode, Share
 
 _KEY: Final[Key] = (0, -1)
 _PLENTY_MB: Final = 1 << 50
@@ -45,11 +45,11 @@ class Times:
 
 
 @dataclass(slots=True)
-class Master:
+class SlotMaster:
     """One job that runs. next: number of its next task that has no container yet."""
 
-    job: Job
-    demand: Demand
+    job: SimulatedJob
+    demand: SchedulerDemand
     next: int = 0
     granted: list[int] = field(default_factory=list)
     """Nodes of containers that its next heartbeat brings."""
@@ -105,16 +105,16 @@ class ResourceManager:
         """Begin with an empty cluster; off_switch, fair: as the scheduler has them."""
         self.clock, self.tally, self.cluster, self.times = clock, tally, cluster, times
         size = Resources(cluster.memory_mb or _PLENTY_MB, cluster.slots)
-        self.nodes = [YarnNode(str(n), str(n), "", size) for n in range(cluster.nodes)]
+        self.nodes = [SchedulerNode(str(n), str(n), "", size) for n in range(cluster.nodes)]
         self.scheduler = Scheduler(self.nodes, queues, off_switch, fair)
         self.beats = Beats(cluster.nodes, times.node_beat_s, Random(f"beats {seed}"))
-        self.masters: dict[int, Master] = {}
-        self._ended: list[list[Demand]] = [[] for _ in self.nodes]
+        self.masters: dict[int, SlotMaster] = {}
+        self._ended: list[list[SchedulerDemand]] = [[] for _ in self.nodes]
         self._sweeping = False
         self._beaten = [-1.0] * cluster.nodes
         self._arrived = 0
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: SimulatedJob) -> None:
         """Handle a job that arrives now. Raises SimulatorError when no node could run its tasks."""
         size = Resources(job.memory_mb, job.cores)
         if not size.fits(self.nodes[0].capacity):
@@ -124,7 +124,9 @@ class ResourceManager:
             )
         self.tally.arrived(job)
         self._arrived += 1
-        master = Master(job, Demand(self._arrived, job.queue), stages=Stages(job.stages) if job.staged else None)
+        master = SlotMaster(
+            job, SchedulerDemand(self._arrived, job.queue), stages=Stages(job.stages) if job.staged else None
+        )
         self.masters[self._arrived] = master
         tasks = job.stages[0] if job.staged else len(job.durations_s)
         if self.times.master_start_s:
@@ -132,7 +134,7 @@ class ResourceManager:
         else:
             self._ask(master, tasks)
 
-    def _ask(self, master: Master, tasks: int) -> None:
+    def _ask(self, master: SlotMaster, tasks: int) -> None:
         self.scheduler.row(master.demand, _KEY, self._size(master.demand), ANY, tasks)
         self.scheduler.want(master.demand)
         self._sweep()
@@ -166,17 +168,17 @@ class ResourceManager:
             self._grant(self.masters[assigned.demand.number], node)
         self.beats.room(node, known.used.vcores < known.capacity.vcores)
 
-    def _size(self, demand: Demand) -> Resources:
+    def _size(self, demand: SchedulerDemand) -> Resources:
         job = self.masters[demand.number].job
         return Resources(job.memory_mb, job.cores)
 
-    def _grant(self, master: Master, node: int) -> None:
+    def _grant(self, master: SlotMaster, node: int) -> None:
         master.granted.append(node)
         if not master.beating:
             master.beating = True
             self.clock.at(self._next_beat_s(master), self._master_beat, master)
 
-    def _next_beat_s(self, master: Master) -> float:
+    def _next_beat_s(self, master: SlotMaster) -> float:
         period_s, now_s = self.times.master_beat_s, self.clock.now_s
         first_s = master.job.arrives_s + self.times.master_start_s
         at_s = first_s + ((now_s - first_s) // period_s + 1) * period_s
@@ -184,14 +186,14 @@ class ResourceManager:
 
     # Masters and tasks
 
-    def _master_beat(self, master: Master) -> None:
+    def _master_beat(self, master: SlotMaster) -> None:
         master.beating = False
         granted, master.granted = master.granted, []
         for node in granted:
             task, master.next = master.next, master.next + 1
             self.clock.later(self.cluster.delay_s + self.times.start_s, self._begin, master, task, node)
 
-    def _begin(self, master: Master, task: int, node: int) -> None:
+    def _begin(self, master: SlotMaster, task: int, node: int) -> None:
         self.tally.began()
         stages, stage = master.stages, 0
         if stages is not None:
@@ -203,18 +205,18 @@ class ResourceManager:
                 return
         self._work(master, task, node, stage)
 
-    def _work(self, master: Master, task: int, node: int, stage: int) -> None:
+    def _work(self, master: SlotMaster, task: int, node: int, stage: int) -> None:
         wait_s = self.clock.now_s - master.job.arrives_s
         self.clock.later(master.job.durations_s[task], self._over, master, wait_s, node, stage)
 
-    def _look_ahead(self, master: Master, stages: Stages) -> None:
+    def _look_ahead(self, master: SlotMaster, stages: Stages) -> None:
         """Ask for the next stage with the next heartbeat, when it is time."""
         if stages.next_wanted(self.times.slow_start_ratio):
             tasks = stages.sizes[stages.asks]
             stages.asks += 1
             self.clock.at(self._next_beat_s(master), self._ask, master, tasks)
 
-    def _stage_task_over(self, master: Master, stages: Stages) -> None:
+    def _stage_task_over(self, master: SlotMaster, stages: Stages) -> None:
         stages.ended += 1
         self._look_ahead(master, stages)
         if stages.ended == stages.sizes[stages.at]:
@@ -224,7 +226,7 @@ class ResourceManager:
                 self._work(master, task, node, stages.at)
             self._look_ahead(master, stages)
 
-    def _over(self, master: Master, wait_s: float, node: int, stage: int) -> None:
+    def _over(self, master: SlotMaster, wait_s: float, node: int, stage: int) -> None:
         self.tally.ended(master.job.number, wait_s, stage=stage)
         if master.stages is not None:
             self._stage_task_over(master, master.stages)

@@ -31,7 +31,7 @@ class Rows:
 
 
 @dataclass(slots=True)
-class YarnNode:
+class SchedulerNode:
     """A node; `used` is what guaranteed containers hold."""
 
     id: str
@@ -47,7 +47,7 @@ class YarnNode:
 
 
 @dataclass(slots=True)
-class Demand:
+class SchedulerDemand:
     """An application that may want containers; the number is its place in the order."""
 
     number: int
@@ -69,7 +69,7 @@ class Share:
 class Assigned:
     """A container that a node was given."""
 
-    demand: Demand
+    demand: SchedulerDemand
     key: Key
     size: Resources
 
@@ -79,7 +79,7 @@ class Scheduler:
 
     def __init__(
         self,
-        nodes: Iterable[YarnNode],
+        nodes: Iterable[SchedulerNode],
         queues: Mapping[str, Share] | None = None,
         off_switch: int = 1,
         fair: bool = False,
@@ -95,7 +95,7 @@ class Scheduler:
         self.total = sum((node.capacity for node in self.nodes.values()), Resources())
         self._queues, self._off_switch, self._fair = dict(queues or {}), off_switch, fair
         self._wanting: dict[str, list[int]] = {}
-        self._demands: dict[int, Demand] = {}
+        self._demands: dict[int, SchedulerDemand] = {}
         self._named = False
         """Whether anybody ever named a host."""
 
@@ -104,7 +104,7 @@ class Scheduler:
         """Whether any application wants a container."""
         return bool(self._demands)
 
-    def want(self, demand: Demand) -> None:
+    def want(self, demand: SchedulerDemand) -> None:
         """Note that an application wants what its rows say.
 
         Raises SimulatorError for a queue that is not there, or may never hold one of them.
@@ -127,13 +127,13 @@ class Scheduler:
             raise SimulatorError(f"queue '{queue}' is none of {known}; name it in `queues` of the system's settings")
         return queue
 
-    def forget(self, demand: Demand) -> None:
+    def forget(self, demand: SchedulerDemand) -> None:
         """An application wants nothing any more."""
         if self._demands.pop(demand.number, None) is not None:
             line = self._wanting[self._line(demand.queue)]
             del line[bisect_left(line, demand.number)]
 
-    def row(self, demand: Demand, key: Key, size: Resources, name: str, count: int) -> None:
+    def row(self, demand: SchedulerDemand, key: Key, size: Resources, name: str, count: int) -> None:
         """Set how many containers of a key an application wants at a host, in a rack or anywhere."""
         self._named |= name != ANY
         rows = demand.rows.setdefault(key, Rows(size))
@@ -144,7 +144,7 @@ class Scheduler:
         if not rows.counts:
             del demand.rows[key]
 
-    def charge(self, queue: str, node: YarnNode, size: Resources, sign: int) -> None:
+    def charge(self, queue: str, node: SchedulerNode, size: Resources, sign: int) -> None:
         """Count a guaranteed container, or one less."""
         used = self.used.get(queue, Resources())
         if sign > 0:
@@ -152,7 +152,7 @@ class Scheduler:
         else:
             node.used, self.used[queue] = node.used - size, used - size
 
-    def assign(self, node: YarnNode) -> list[Assigned]:
+    def assign(self, node: SchedulerNode) -> list[Assigned]:
         """Hand out what a heartbeat of a node allows, and count it."""
         assignments: list[Assigned] = []
         off_switch = self._off_switch or int(node.free.vcores / 2) + 1
@@ -169,7 +169,7 @@ class Scheduler:
                 self.forget(assigned.demand)
         return assignments
 
-    def _next(self, node: YarnNode, off_switch: int) -> tuple[Assigned, bool] | None:
+    def _next(self, node: SchedulerNode, off_switch: int) -> tuple[Assigned, bool] | None:
         for line in self._lines():
             for number in self._numbers(line):
                 demand = self._demands[number]
@@ -204,7 +204,7 @@ class Scheduler:
         return self._dominant(self.used.get(queue, Resources()) + size) <= self._queues[queue].maximum + 1e-9
 
     @staticmethod
-    def _fits(rows: Rows, node: YarnNode, off_switch: int) -> bool | None:
+    def _fits(rows: Rows, node: SchedulerNode, off_switch: int) -> bool | None:
         """Return whether a container of these rows would be local at a node, None when it may not go there now."""
         if ANY not in rows.counts:
             return None
@@ -214,7 +214,7 @@ class Scheduler:
         return local if rows.size.fits(node.free) else None
 
     @staticmethod
-    def _take(demand: Demand, key: Key, node: YarnNode) -> Resources:
+    def _take(demand: SchedulerDemand, key: Key, node: SchedulerNode) -> Resources:
         rows = demand.rows[key]
         for name in (node.host, node.rack, ANY):
             if name in rows.counts:

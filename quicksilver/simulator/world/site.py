@@ -17,10 +17,10 @@ from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
-from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Shrink
+from sidecar.cpu_sharing.events import Freeze, ReadyContainer, Resized, Restore, Shrink
 from sidecar.node import events as ev
 from sidecar.node.container import Rules
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import picture
 from sidecar.node.sharing import Sharing
@@ -228,7 +228,7 @@ class Site:
             self._world.later(run_s, lambda: self._over(container_id, process, 0))
         self.handle(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
         if self.shares:
-            self.handle(Ready(container_id, now_s))
+            self.handle(ReadyContainer(container_id, now_s))
             self.peak = _higher(self.peak, self.running.values(), self.shares)
 
     def end(self, container_id: str) -> None:
@@ -370,7 +370,7 @@ def _machine(
     capacity: Resources,
     shrinking: Shrinking | None,
     targets_keep_s: float,
-) -> Node:
+) -> SidecarNode:
     """Return a node's machine, as the sidecar makes it. current: returns the policies in force."""
     extra = shrinking.extra if shrinking is not None else 0.0
     rules = Rules(
@@ -394,4 +394,4 @@ def _machine(
             bypass_limit=lambda waiting: current().node.bypass_limit_s(waiting),
             steady=lambda: current().node.order_steady(),
         )
-    return Node(rules, node_policies, Sharing(shrinking, rules))
+    return SidecarNode(rules, node_policies, Sharing(shrinking, rules))

@@ -19,7 +19,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WorldJob:
     """One application. told_s: what its master tells of its tasks; size: of each of them."""
 
     number: int

@@ -14,14 +14,14 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
-from quicksilver.simulator.world.scheduler import ANY, Demand, Key, Rows, Scheduler, YarnNode
+from quicksilver.simulator.world.scheduler import ANY, Key, Rows, Scheduler, SchedulerDemand, SchedulerNode
 from rm_proxy.domain.resources import resources_of
 
 RELEASED: Final = -100
 
 
 @dataclass(slots=True)
-class Granted:
+class YarnGrant:
     """A container that the ResourceManager counts."""
 
     proto: y.ContainerProto
@@ -35,8 +35,8 @@ class App:
 
     def __init__(self, attempt: y.ApplicationAttemptIdProto, queue: str) -> None:
         self.attempt = attempt
-        self.demand = Demand(attempt.application_id.id, queue)
-        self.containers: dict[int, Granted] = {}
+        self.demand = SchedulerDemand(attempt.application_id.id, queue)
+        self.containers: dict[int, YarnGrant] = {}
         self.granted: list[y.ContainerProto] = []
         self.completed: list[y.ContainerStatusProto] = []
         self.updated: list[y.UpdatedContainerProto] = []
@@ -61,7 +61,7 @@ class App:
 class Yarn:
     """All applications and nodes."""
 
-    def __init__(self, nodes: Iterable[YarnNode], off_switch: int = 1) -> None:
+    def __init__(self, nodes: Iterable[SchedulerNode], off_switch: int = 1) -> None:
         self.scheduler = Scheduler(nodes, off_switch=off_switch)
         self.nodes = self.scheduler.nodes
         self.by_host = {node.host: node for node in self.nodes.values()}
@@ -152,7 +152,7 @@ class Yarn:
                     granted.append(self._grant(app, node, key, rows.size, opportunistic=True))
         return granted
 
-    def _grant(self, app: App, node: YarnNode, key: Key, size: Resources, opportunistic: bool) -> y.ContainerProto:
+    def _grant(self, app: App, node: SchedulerNode, key: Key, size: Resources, opportunistic: bool) -> y.ContainerProto:
         number, self._next = self._next, self._next + 1
         proto = y.ContainerProto(allocation_request_id=key[1])
         proto.id.id = number
@@ -162,10 +162,10 @@ class Yarn:
         proto.resource.memory, proto.resource.virtual_cores = size.memory_mb, int(size.vcores)
         proto.priority.priority = key[0]
         proto.execution_type = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
-        app.containers[number] = Granted(proto, node.id, size, opportunistic)
+        app.containers[number] = YarnGrant(proto, node.id, size, opportunistic)
         return proto
 
-    def _charge(self, app: App, container: Granted, sign: int) -> None:
+    def _charge(self, app: App, container: YarnGrant, sign: int) -> None:
         if container.opportunistic:
             return
         self.scheduler.charge(app.queue, self.nodes[container.node_id], container.size, sign)

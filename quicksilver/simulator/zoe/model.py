@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from policies.research.admission import Room
-from policies.research.requests import Components, Request
+from policies.research.admission import ResearchRoom
+from policies.research.requests import Components, ResearchRequest
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 
 BATCH_ELASTIC: Final = "batch-elastic"
 BATCH_RIGID: Final = "batch-rigid"
@@ -17,7 +17,7 @@ Work = Literal["two_coordinate", "all_work"]
 
 
 @dataclass(frozen=True, slots=True)
-class Application(Job):
+class ZoeApplication(SimulatedJob):
     """A job whose components are its tasks: each of them runs as long as the application does in isolation.
 
     To systems that know no applications it is a job like others.
@@ -36,7 +36,7 @@ class Application(Job):
         return max(self.durations_s)
 
 
-def of_job(job: Job, core: int, room: Room) -> Application:
+def of_job(job: SimulatedJob, core: int, room: ResearchRoom) -> ZoeApplication:
     """Return a job as an application: the longest task is its runtime, `core` of its tasks are core components.
 
     Components that the cluster does not hold at once are left out, and the runtime grows so that the work stays.
@@ -53,7 +53,7 @@ def of_job(job: Job, core: int, room: Room) -> Application:
         )
     longest_s, many = max(job.durations_s), components.count
     runtime_s = longest_s if many <= fitting else max(longest_s, longest_s * many / fitting)
-    return Application(
+    return ZoeApplication(
         **{name: getattr(job, name) for name in ("number", "arrives_s", "name", "user", "queue", "cores", "memory_mb")},
         durations_s=(runtime_s,) * min(many, fitting),
         estimate_s=job.estimate_s * runtime_s / longest_s,
@@ -61,19 +61,19 @@ def of_job(job: Job, core: int, room: Room) -> Application:
     )
 
 
-def room_of(cluster: ClusterModel) -> Room:
+def room_of(cluster: ClusterModel) -> ResearchRoom:
     """Return all nodes as one room: slots are cores. Components lie whole on a node in reality; that is left out."""
-    return Room(cluster.total_slots * 1000, cluster.nodes * cluster.memory_mb)
+    return ResearchRoom(cluster.total_slots * 1000, cluster.nodes * cluster.memory_mb)
 
 
-def request_of(app: Application, interactive_priority: int = 0) -> Request:
+def request_of(app: ZoeApplication, interactive_priority: int = 0) -> ResearchRequest:
     """Return what the application asks for. Raises SimulatorError when it has less than one core component."""
     components = len(app.durations_s)
     if not 1 <= app.core <= components:
         raise SimulatorError(f"application {app.number}: {app.core} of {components} components are core; 1 at least")
     core, elastic = (Components(n, *_size(app)) for n in (app.core, components - app.core))
     priority = app.priority + (interactive_priority if app.klass == INTERACTIVE else 0)
-    return Request(app.number, app.arrives_s, app.estimate_s, core, elastic, priority)
+    return ResearchRequest(app.number, app.arrives_s, app.estimate_s, core, elastic, priority)
 
 
 def workers(core: int, elastic: int, work: Work) -> int:
@@ -84,5 +84,5 @@ def workers(core: int, elastic: int, work: Work) -> int:
     return core + elastic - (min(2, core - 1) if work == "two_coordinate" else 0)
 
 
-def _size(job: Job) -> tuple[int, int]:
+def _size(job: SimulatedJob) -> tuple[int, int]:
     return max(1, round(job.cores * 1000)), job.memory_mb

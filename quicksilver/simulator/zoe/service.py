@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from quicksilver.simulator.zoe.model import Application, Work, workers
+from quicksilver.simulator.zoe.model import Work, ZoeApplication, workers
 
 
 @dataclass(slots=True, eq=False)
 class InService:
     """One that has its core."""
 
-    app: Application
+    app: ZoeApplication
     all_workers: int
     remaining_s: float
     """Work, in worker-seconds, at `since_s`."""
@@ -24,7 +24,7 @@ class InService:
     """How often its grant changed: an end that was foreseen before is void."""
 
     @classmethod
-    def begin(cls, app: Application, work: Work, now_s: float) -> InService:
+    def begin(cls, app: ZoeApplication, work: Work, now_s: float) -> InService:
         """Return it with all its work to do."""
         everyone = workers(app.core, len(app.durations_s) - app.core, work)
         return cls(app, everyone, app.runtime_s * everyone, now_s, now_s)

@@ -22,7 +22,7 @@ from rm_proxy.attempt.snapshot import Snapshot, unpacked
 TEXT: Final = "quicksilver restarted: register again, and ask again for all that is wanted"
 
 
-class Stage(Enum):
+class ResyncStage(Enum):
     """Progress of a take-over."""
 
     UNHEARD = auto()
@@ -39,7 +39,7 @@ class Resync:
     def __init__(self, snapshot: Snapshot) -> None:
         self.id = snapshot.resync
         """Id of the last answer that the application master had; None until it called."""
-        self.stage = Stage.UNHEARD if self.id is None else Stage.REFUSED
+        self.stage = ResyncStage.UNHEARD if self.id is None else ResyncStage.REFUSED
         self._registered = snapshot.registered
         self.rows = dict(snapshot.rows)
         """Guaranteed rows that the ResourceManager may hold."""
@@ -48,9 +48,9 @@ class Resync:
 
     def refuses(self, response_id: int) -> bool:
         """Return whether an allocate request is refused, so that the application master registers; remembers its id."""
-        if self.stage is Stage.REGISTERED:
+        if self.stage is ResyncStage.REGISTERED:
             return False
-        self.stage = Stage.REFUSED
+        self.stage = ResyncStage.REFUSED
         if response_id or self.id is None:  # 0: it has registered since, and an earlier process knew the id
             self.id = response_id
         return True
@@ -60,10 +60,10 @@ class Resync:
 
         What an application master took over from earlier attempts it has by now, and newer tokens than those.
         """
-        if self.stage is Stage.REGISTERED:
+        if self.stage is ResyncStage.REGISTERED:
             return None
-        before, self.stage = self.stage, Stage.REGISTERED
-        if before is Stage.UNHEARD:
+        before, self.stage = self.stage, ResyncStage.REGISTERED
+        if before is ResyncStage.UNHEARD:
             return unpacked(self._registered)  # it never got the answer
         answer = y.RegisterApplicationMasterResponseProto.FromString(unpacked(self._registered))
         answer.ClearField("nm_tokens_from_previous_attempts")

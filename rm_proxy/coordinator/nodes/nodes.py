@@ -23,7 +23,7 @@ MEMORY: Final = 50
 """Containers of a node after which one that was lost is nearly forgotten."""
 
 
-class NodeUse(StrEnum):
+class NodeReservation(StrEnum):
     """Whether a node takes queueable containers, and if not, whether that is meant."""
 
     USABLE = "usable"
@@ -96,18 +96,18 @@ class Node:
             return f"its NodeManager takes no starts: {self.report.nm_down}"
         return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
 
-    def use(self, now_s: float, fresh_s: float) -> NodeUse:
+    def use(self, now_s: float, fresh_s: float) -> NodeReservation:
         """Return whether the node takes queueable containers, and if not, whether that is meant."""
         if self.yarn is not None and self.yarn.decommissioning:
-            return NodeUse.DRAINED
+            return NodeReservation.DRAINED
         if self.yarn is None or not self.yarn.running:
-            return NodeUse.NOT_RUNNING
+            return NodeReservation.NOT_RUNNING
         if self.why_not(now_s, fresh_s) is None:
-            return NodeUse.USABLE
+            return NodeReservation.USABLE
         if self.report is None:
-            return NodeUse.NO_SIDECAR
+            return NodeReservation.NO_SIDECAR
         silent = now_s - self.reported_s > fresh_s
-        return NodeUse.DRAINED if self.report.draining and not silent else NodeUse.UNUSABLE
+        return NodeReservation.DRAINED if self.report.draining and not silent else NodeReservation.UNUSABLE
 
     def away(self, now_s: float, fresh_s: float) -> Away | None:
         """Return why granted containers do not start here now; None if they may, or the state is not known."""

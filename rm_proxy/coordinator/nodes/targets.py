@@ -27,7 +27,7 @@ _FAULTS: Final = (PolicyFaultError, ValueError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class TargetSummary:
     """Sums of the targets in force over all nodes, for metrics."""
 
     shedding: int = 0
@@ -87,13 +87,13 @@ class TargetSetter:
         known = self._nodes.get(node_id)
         return known.targets if known is not None else None
 
-    def summary(self) -> Summary:
+    def summary(self) -> TargetSummary:
         """Return the sums of the targets in force."""
         targets = [known.targets for known in self._nodes.values()]
         waits = [t.max_wait_s for t in targets if t.max_wait_s is not None]
         limits_mb = [t.limit_q_mb for t in targets if t.limit_q_mb is not None]
         shedding = sum(t.max_wait_s is not None or t.max_queue is not None for t in targets)
-        return Summary(shedding, min(waits, default=None), len(limits_mb), sum(limits_mb))
+        return TargetSummary(shedding, min(waits, default=None), len(limits_mb), sum(limits_mb))
 
     def _forget_other_policies(self, policies: Policies) -> None:
         """Begin anew where another policy is in force: its limits must not be damped by those of the previous one."""

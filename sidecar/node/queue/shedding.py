@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from quicksilver.common.messages import Targets
-from sidecar.node.queue.waiting_queue import Waiting
+from sidecar.node.queue.waiting_queue import WaitingStart
 
 EVERY_S: Final = 1.0
 """Time between two checks of the queue."""
@@ -18,7 +18,7 @@ def limits(targets: Targets) -> bool:
 
 
 def excess(
-    waiting: Sequence[Waiting], starts_s: Sequence[float], targets: Targets, now_s: float
+    waiting: Sequence[WaitingStart], starts_s: Sequence[float], targets: Targets, now_s: float
 ) -> list[tuple[str, str]]:
     """Return ids and reasons of the containers to shed, from the end of the queue; never its head.
 

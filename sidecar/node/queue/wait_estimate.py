@@ -26,7 +26,7 @@ LIMITED_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class WaitingJob:
     """A container in the estimate: size, expected run time, and time it has run (0 while it waits)."""
 
     resources: Resources
@@ -43,7 +43,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CoreRoom:
     """Free resources, and the part that the `police` policy leaves to queueable containers (None: all)."""
 
     free: Resources
@@ -53,17 +53,17 @@ class Room:
         """Return whether a queueable container of this size would start now."""
         return need.fits(self.free) and (self.left_q is None or need.fits(self.left_q))
 
-    def after(self, job: Job) -> Room:
+    def after(self, job: WaitingJob) -> CoreRoom:
         """Return the room after a container has ended."""
         left_q = self.left_q + job.resources if self.left_q is not None and job.queueable else self.left_q
-        return Room(self.free + job.resources, left_q)
+        return CoreRoom(self.free + job.resources, left_q)
 
-    def less(self, job: Job) -> Room:
+    def less(self, job: WaitingJob) -> CoreRoom:
         """Return the room after a queueable container has started."""
-        return Room(self.free - job.resources, None if self.left_q is None else self.left_q - job.resources)
+        return CoreRoom(self.free - job.resources, None if self.left_q is None else self.left_q - job.resources)
 
 
-def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list[float]:
+def starts_s(room: CoreRoom, running: Iterable[WaitingJob], waiting: Sequence[WaitingJob]) -> list[float]:
     """Return when each of `waiting` (in the queue's order) starts, in seconds from now; the last one's is Tq.
 
     A container that does not even fit when everything else is over (an application master, which is none of `running`,
@@ -86,7 +86,7 @@ def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list
     return starts
 
 
-def remaining_s(room: Room, running: Iterable[Job], next_one: Resources) -> float:
+def remaining_s(room: CoreRoom, running: Iterable[WaitingJob], next_one: Resources) -> float:
     """Return Tr in seconds: 0 when `next_one` would start now, else the time until the first of `running` ends.
 
     Where the limit of queueable containers is in its way only those of them that run can make room; when none can,
@@ -100,7 +100,11 @@ def remaining_s(room: Room, running: Iterable[Job], next_one: Resources) -> floa
 
 
 def wait_matrix(
-    room: Room, running: Sequence[Job], waiting: Sequence[Job], sizes: Iterable[Resources], now_s: float
+    room: CoreRoom,
+    running: Sequence[WaitingJob],
+    waiting: Sequence[WaitingJob],
+    sizes: Iterable[Resources],
+    now_s: float,
 ) -> WaitMatrix:
     """Return when a container of each size would start behind the whole queue if it arrived now (Apollo §3.2)."""
-    return WaitMatrix(now_s, {size: starts_s(room, running, [*waiting, Job(size, 0.0)])[-1] for size in sizes})
+    return WaitMatrix(now_s, {size: starts_s(room, running, [*waiting, WaitingJob(size, 0.0)])[-1] for size in sizes})

@@ -29,7 +29,7 @@ _EPS: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingStart:
     """One held start. `hold_until_s`: when it must be given up, Unix seconds; `size`: its bytes."""
 
     view: ContainerView
@@ -39,10 +39,10 @@ class Waiting:
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _QueuePlace:
     """Place of one waiting container."""
 
-    waiting: Waiting
+    waiting: WaitingStart
     arrival: tuple[float, str]
     bypassed_s: float
     """Expected run time in the view, plus later additions."""
@@ -56,12 +56,12 @@ class _Place:
         """Return how much expected work may still overtake it."""
         return inf if self.limit_s is None else self.limit_s - self.bypassed_s
 
-    def now(self) -> Waiting:
+    def now(self) -> WaitingStart:
         """Return the start, its view brought up to date."""
         waiting = self.waiting
         if waiting.view.bypassed_s != self.bypassed_s:
             view = replace(waiting.view, bypassed_s=self.bypassed_s)
-            self.waiting = waiting = Waiting(view, waiting.attempt_id, waiting.hold_until_s, waiting.size)
+            self.waiting = waiting = WaitingStart(view, waiting.attempt_id, waiting.hold_until_s, waiting.size)
         return waiting
 
 
@@ -85,13 +85,13 @@ class WaitingQueue:
         self.max_length = max_length
         self.max_bytes = max_bytes
         self.bytes = 0
-        self._places: dict[str, _Place] = {}
-        self._line: list[_Place] = []
+        self._places: dict[str, _QueuePlace] = {}
+        self._line: list[_QueuePlace] = []
         """In the order of arrival."""
         self._precedences: Counter[int] = Counter()
         self._by: object = None
         """The value of `steady` when the keys were computed."""
-        self._head: _Place | None = None
+        self._head: _QueuePlace | None = None
         """The next start; None until it is determined."""
         self._job_remaining_s: dict[str, float] = {}
 
@@ -101,10 +101,10 @@ class WaitingQueue:
     def __contains__(self, container_id: object) -> bool:
         return container_id in self._places
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[WaitingStart]:
         return (place.now() for place in self._places.values())
 
-    def get(self, container_id: str) -> Waiting | None:
+    def get(self, container_id: str) -> WaitingStart | None:
         """Return a waiting start; None if there is none with this id."""
         place = self._places.get(container_id)
         return place.now() if place is not None else None
@@ -117,13 +117,13 @@ class WaitingQueue:
             return f"the queue is full: {self.bytes} bytes wait, {size} more exceed the limit of {self.max_bytes}"
         return None
 
-    def add(self, waiting: Waiting) -> None:
+    def add(self, waiting: WaitingStart) -> None:
         """Add a start. Raises ValueError when it waits already or there is no place (check `refusal` first)."""
         refusal = self.refusal(waiting.size)
         if refusal is not None or waiting.view.id in self._places:
             raise ValueError(refusal or f"{waiting.view.id} waits already")
         view = waiting.view
-        place = self._places[view.id] = _Place(waiting, (view.arrived_s, view.id), view.bypassed_s)
+        place = self._places[view.id] = _QueuePlace(waiting, (view.arrived_s, view.id), view.bypassed_s)
         if self._line and place.arrival < self._line[-1].arrival:
             insort(self._line, place, key=_arrival)
         else:
@@ -133,7 +133,7 @@ class WaitingQueue:
         self._head = None
         self._resize(place)
 
-    def remove(self, container_id: str) -> Waiting:
+    def remove(self, container_id: str) -> WaitingStart:
         """Remove a start. Raises KeyError when it does not wait."""
         place = self._places.pop(container_id)
         self._line.remove(place)
@@ -145,7 +145,7 @@ class WaitingQueue:
         self._head = None
         return place.now()
 
-    def launch(self, container_id: str) -> Waiting:
+    def launch(self, container_id: str) -> WaitingStart:
         """Remove a start that is being launched, and charge it to those that it overtakes; KeyError as in `remove`.
 
         A start of the same application that is needed later waits for it, and so is not overtaken by it.
@@ -173,22 +173,22 @@ class WaitingQueue:
         if place is not None:
             self._put(place, replace(place.now().view, expected_s=expected_s, spread_s=spread_s))
 
-    def head(self, now_s: float) -> Waiting | None:
+    def head(self, now_s: float) -> WaitingStart | None:
         """Return the next start; equal keys are ordered by arrival, then by id."""
         if not self._line:
             return None
         places = self._places_at(now_s)
         if self._head is None:
-            self._head = places[0] if len(places) == 1 else _Line(places, len(self._precedences) > 1).next()
+            self._head = places[0] if len(places) == 1 else _WaitingLine(places, len(self._precedences) > 1).next()
         return self._head.now()
 
-    def in_order(self, now_s: float) -> list[Waiting]:
+    def in_order(self, now_s: float) -> list[WaitingStart]:
         """Return all starts in the order in which they would start without new arrivals, the next one first."""
         places = self._places_at(now_s)
         by_key = sorted(places, key=_key)
         if all(place.limit_s is None for place in places) or self._undisturbed(by_key):
             return [place.now() for place in by_key]
-        line = _Line([replace(place) for place in places], len(self._precedences) > 1)
+        line = _WaitingLine([replace(place) for place in places], len(self._precedences) > 1)
         first: list[str] = []
         limit = min(PLAYED, max(1, PLAYED_WORK // len(places)))
         while line.places and len(first) < limit:
@@ -197,7 +197,7 @@ class WaitingQueue:
         ids = [*first, *(place.waiting.view.id for place in rest)]
         return [self._places[container_id].now() for container_id in ids]
 
-    def expired(self, now_s: float) -> list[Waiting]:
+    def expired(self, now_s: float) -> list[WaitingStart]:
         """Return the starts whose hold limit is reached."""
         return [place.now() for place in self._places.values() if place.waiting.hold_until_s <= now_s]
 
@@ -205,18 +205,18 @@ class WaitingQueue:
         """Return when the next hold limit is reached; None when nothing waits."""
         return min((place.waiting.hold_until_s for place in self._line), default=None)
 
-    def _put(self, place: _Place, view: ContainerView) -> None:
+    def _put(self, place: _QueuePlace, view: ContainerView) -> None:
         waiting = place.waiting
-        place.waiting = Waiting(view, waiting.attempt_id, waiting.hold_until_s, waiting.size)
+        place.waiting = WaitingStart(view, waiting.attempt_id, waiting.hold_until_s, waiting.size)
         place.key = self._head = None
 
-    def _resize(self, place: _Place) -> None:
+    def _resize(self, place: _QueuePlace) -> None:
         view = place.waiting.view
         left_s = self._job_remaining_s.get(view.app, view.job_remaining_s)
         if left_s != view.job_remaining_s:
             self._put(place, replace(place.now().view, job_remaining_s=left_s))
 
-    def _places_at(self, now_s: float) -> list[_Place]:
+    def _places_at(self, now_s: float) -> list[_QueuePlace]:
         """Return all places in the order of arrival, with keys and limits as they are now."""
         by = self._steady()
         anew = by is None or by is not self._by
@@ -230,7 +230,7 @@ class WaitingQueue:
                 place.work_s = work_s(view)
         return self._line
 
-    def _undisturbed(self, by_key: Sequence[_Place]) -> bool:
+    def _undisturbed(self, by_key: Sequence[_QueuePlace]) -> bool:
         """Return whether all can start in key order: no limit is reached, and all have one precedence."""
         if len(self._precedences) > 1:
             return False
@@ -238,7 +238,7 @@ class WaitingQueue:
         if sum(place.work_s for place in by_key) <= least_s:
             return True
         ranks = {id(place): rank for rank, place in enumerate(self._line, 1)}
-        later = _Sums(len(by_key))
+        later = _QueueSums(len(by_key))
         for place in by_key:
             rank = ranks[id(place)]
             if later.total - later.up_to(rank) > place.left_s + _EPS:
@@ -247,7 +247,7 @@ class WaitingQueue:
         return True
 
 
-class _Sums:
+class _QueueSums:
     """Sums over the first ranks, from 1 on (a Fenwick tree)."""
 
     def __init__(self, count: int) -> None:
@@ -270,16 +270,16 @@ class _Sums:
         return total
 
 
-def _arrival(place: _Place) -> tuple[float, str]:
+def _arrival(place: _QueuePlace) -> tuple[float, str]:
     return place.arrival
 
 
-def _key(place: _Place) -> tuple[tuple[float, ...], float, str]:
+def _key(place: _QueuePlace) -> tuple[tuple[float, ...], float, str]:
     assert place.key is not None, "keys are computed before anybody looks"
     return place.key
 
 
-def _urgent(places: Iterable[_Place]) -> dict[str, int]:
+def _urgent(places: Iterable[_QueuePlace]) -> dict[str, int]:
     """Return the first precedence among the starts of each application, by application id."""
     first: dict[str, int] = {}
     for place in places:
@@ -288,26 +288,26 @@ def _urgent(places: Iterable[_Place]) -> dict[str, int]:
     return first
 
 
-class _Line:
+class _WaitingLine:
     """The waiting starts in order of arrival, in a simulation that starts one after the other.
 
     mixed: whether the starts differ in precedence.
     """
 
-    def __init__(self, places: list[_Place], mixed: bool) -> None:
+    def __init__(self, places: list[_QueuePlace], mixed: bool) -> None:
         self.places = places
         self._urgent = _urgent(places) if mixed else None
 
-    def _waits_for_own(self, place: _Place) -> bool:
+    def _waits_for_own(self, place: _QueuePlace) -> bool:
         view = place.waiting.view
         return self._urgent is not None and view.precedence > self._urgent[view.app]
 
-    def next(self) -> _Place:
+    def next(self) -> _QueuePlace:
         """Return the next start: the one with the lowest key that may overtake all earlier ones.
 
         The first of all that does not wait for its own application always may; there must be one that waits.
         """
-        best: _Place | None = None
+        best: _QueuePlace | None = None
         may_s = inf
         for place in self.places:
             limited = place.limit_s is not None
@@ -320,7 +320,7 @@ class _Line:
         assert best is not None
         return best
 
-    def take(self, gone: _Place) -> _Place:
+    def take(self, gone: _QueuePlace) -> _QueuePlace:
         """Remove a start, and lower the work that may still overtake those before it."""
         at = self.places.index(gone)
         for place in self.places[:at]:

@@ -16,7 +16,7 @@ _HELD = STARTS | {Phase.WAITING}
 _DROPPED = "dropped by the proxy"
 
 
-class Admission:
+class StartAdmission:
     """Decides on starts according to the proxy's announcements."""
 
     def __init__(self, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts, starts: HeldStarts) -> None:

@@ -13,7 +13,7 @@ from sidecar.node.forecast import Forecast
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import Phase
-from sidecar.node.queue.waiting_queue import Waiting
+from sidecar.node.queue.waiting_queue import WaitingStart
 from sidecar.node.starts.launches import Launches
 from sidecar.node.wait_reason import obstacle
 
@@ -44,7 +44,7 @@ class HeldStarts:
         state.move(container, Phase.WAITING, now_s)
         if grant.core_wait_s > 0:
             self._patient[container.id] = now_s + grant.core_wait_s
-        state.queue.add(Waiting(container.view(), start.attempt_id, container.until_s, len(container.payload)))
+        state.queue.add(WaitingStart(container.view(), start.attempt_id, container.until_s, len(container.payload)))
         state.report(container, EventKind.HELD, "", now_s)
 
     def _refusal(self, container: Container) -> str | None:
@@ -73,7 +73,7 @@ class HeldStarts:
             del self._patient[container_id]
             self._endings.give_up(container_id, EventKind.SHED, _NO_CORE, now_s, "late")
 
-    def _filling(self, head: Waiting, now_s: float) -> Waiting | None:
+    def _filling(self, head: WaitingStart, now_s: float) -> WaitingStart | None:
         """Return the next start that fits and may use the room that the first of the queue leaves idle."""
         policies = self._policies
         if len(self.state.queue) == 1 or not policies.fills():
@@ -88,7 +88,7 @@ class HeldStarts:
                     return start
         return None
 
-    def _next(self, now_s: float) -> Waiting | None:
+    def _next(self, now_s: float) -> WaitingStart | None:
         """Return the first in the queue that does not wait for a core."""
         queue = self.state.queue
         head = queue.head(now_s)
@@ -96,7 +96,7 @@ class HeldStarts:
             return head
         return next((start for start in queue.in_order(now_s) if not self._for_core(start)), None)
 
-    def _for_core(self, start: Waiting) -> bool:
+    def _for_core(self, start: WaitingStart) -> bool:
         """Return whether a start waits for a core, and the node has not so many vcores that nobody runs on."""
         state = self.state
         lacks = state.rules.count_vcores and start.view.resources.vcores > state.free().vcores

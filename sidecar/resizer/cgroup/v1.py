@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.attached import AttachedTable, detach_all
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_groups import SHARES, Attached, Groups
 from sidecar.resizer.cgroup.v1_members import Members
@@ -145,11 +145,11 @@ class Cgroup1(Resizer):
         if container.frozen:
             self.freeze(container_id)
 
-    def usage(self, container_id: str) -> Usage:  # noqa: D102
+    def usage(self, container_id: str) -> ContainerUsage:  # noqa: D102
         container = self._containers.get(container_id)
         if container is None or not container.taken.groups["cpu"].is_dir():
-            return Usage(None, None)
-        return Usage(self.cpu_s(container_id), self._groups.memory_mb(container))
+            return ContainerUsage(None, None)
+        return ContainerUsage(self.cpu_s(container_id), self._groups.memory_mb(container))
 
     def cpu_s(self, container_id: str) -> float | None:
         """Return the CPU part of `usage` alone, which reads fewer files."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.attached import AttachedTable, detach_all
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_restore import ATTEMPT, Undo
 from sidecar.resizer.cgroup.v2_members import Attached, Members
@@ -162,16 +162,16 @@ class Cgroup2(Resizer):
         else:
             files.write(container.group / "cgroup.freeze", "0", container_id)
 
-    def usage(self, container_id: str) -> Usage:  # noqa: D102
+    def usage(self, container_id: str) -> ContainerUsage:  # noqa: D102
         container = self._containers.get(container_id)
         cpu_s = self._cpu_s(container.group) if container else None
         if container is None or cpu_s is None:
-            return Usage(None, None)
+            return ContainerUsage(None, None)
         stat = files.read_or_none(container.group / "memory.stat") or ""
         charged = files.keyed(stat).get("anon", 0) / 2**20
         pids = files.pids(container.group)
         own = sum(anonymous_mb(pid, self._proc) for pid in pids)  # charges do not move with processes
-        return Usage(cpu_s - container.cpu_before_s, round(max(charged, own)))
+        return ContainerUsage(cpu_s - container.cpu_before_s, round(max(charged, own)))
 
     def pressure(self, container_id: str) -> dict[str, float]:
         """Return which part of the last 10 s was lost waiting: cpu_some, memory_some, memory_full (PSI).

@@ -26,7 +26,7 @@ _CONNECTIONS: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DockerLimits:
     """CPU limits in HostConfig; 0 means that a limit was never set."""
 
     nano_cpus: int
@@ -42,7 +42,7 @@ class DockerContainer:
     docker_id: str
     pid: int
     status: str
-    limits: Limits
+    limits: DockerLimits
 
     @property
     def runs(self) -> bool:
@@ -164,7 +164,7 @@ class Engine:
 
 def _docker_container(answer: Mapping[str, Any]) -> DockerContainer:
     state, host = answer["State"], answer["HostConfig"]
-    limits = Limits(
+    limits = DockerLimits(
         nano_cpus=int(host.get("NanoCpus") or 0),
         cpu_quota=int(host.get("CpuQuota") or 0),
         cpu_period=int(host.get("CpuPeriod") or 0),

@@ -14,7 +14,7 @@ NO_LIMIT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ContainerGroup:
     """Folders of a container's group: one per controller on cgroup v1, the same for all on v2."""
 
     v2: bool
@@ -59,7 +59,7 @@ class Group:
         return (stat["anon"] if self.v2 else stat.get("total_rss", 0)) >> 20
 
 
-def group_of(pid: int, proc: Path = PROC) -> Group | None:
+def group_of(pid: int, proc: Path = PROC) -> ContainerGroup | None:
     """Return the group of a container's first process; None when it is gone or not visible from here."""
     groups = groups_of(pid, proc)
     if not groups:
@@ -73,7 +73,7 @@ def group_of(pid: int, proc: Path = PROC) -> Group | None:
 
     cpu, cpuacct = folder("cpu"), folder("cpuacct")
     if cpu and cpuacct:
-        return Group(False, cpu, cpuacct, folder("memory"), folder("freezer"))
+        return ContainerGroup(False, cpu, cpuacct, folder("memory"), folder("freezer"))
     seen = (mount.folder(groups.get("", "")) for mount in mounts("cgroup2", proc))
     unified = next((path for path in seen if path is not None and (path / "cpu.max").exists()), None)
-    return Group(True, unified, unified, unified, unified) if unified else None
+    return ContainerGroup(True, unified, unified, unified, unified) if unified else None

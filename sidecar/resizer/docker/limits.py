@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sidecar.resizer.docker.engine import Limits
+from sidecar.resizer.docker.engine import DockerLimits
 
 DEFAULT_PERIOD_US: Final = 100_000
 DEFAULT_SHARES: Final = 1024
@@ -20,7 +20,7 @@ LEAST_NANO_CPUS: Final = 10_000_000
 """The smallest quota that the daemon accepts: 0.01 cores."""
 
 
-def shrunk(was: Limits, cores: float, shares: bool) -> dict[str, int]:
+def shrunk(was: DockerLimits, cores: float, shares: bool) -> dict[str, int]:
     """Return the limits of a container that is bounded to `cores`; never more than it had.
 
     shares: whether they can be restored. NanoCpus and CpuQuota exclude each other: the one that was set stays in use.
@@ -33,7 +33,7 @@ def shrunk(was: Limits, cores: float, shares: bool) -> dict[str, int]:
     return {**limits, "CpuShares": LEAST_SHARES} if shares else limits
 
 
-def full(was: Limits, shares: bool) -> dict[str, int]:
+def full(was: DockerLimits, shares: bool) -> dict[str, int]:
     """Return the limits that a container had."""
     if was.nano_cpus > 0:
         limits = {"NanoCpus": was.nano_cpus}
@@ -49,6 +49,6 @@ def quota_us(limits: Mapping[str, int]) -> int:
     return limits["CpuQuota"]
 
 
-def period_us(was: Limits) -> int:
+def period_us(was: DockerLimits) -> int:
     """Return the period that quotas refer to."""
     return was.cpu_period or DEFAULT_PERIOD_US

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.resizer.docker.engine import DockerContainer, Limits
+from sidecar.resizer.docker.engine import DockerContainer, DockerLimits
 
 DEFAULT_FOLDER: Final = Path("/run/quicksilver/docker")
 _POLL_S: Final = 0.02
@@ -29,7 +29,7 @@ class Record:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
         self.container_id, self.url, self.docker_id = "", "", path.stem
-        self.limits = Limits(0, 0, 0, 0)
+        self.limits = DockerLimits(0, 0, 0, 0)
         self.shares, self.paused = False, False
         self.adopted = self._read()
         """Whether it was left by an earlier process."""
@@ -118,7 +118,7 @@ class Record:
             return False
         self.container_id, self.url, self.docker_id = fields["container_id"], fields["url"], fields["docker_id"]
         self.shares, self.paused = fields["shares"], fields["paused"]
-        self.limits = Limits(**fields["limits"])
+        self.limits = DockerLimits(**fields["limits"])
         return True
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, ResizeRefusedError
 from sidecar.resizer.docker.engine import DEFAULT_URL, DockerContainer, Engine
-from sidecar.resizer.docker.group import Group, group_of
+from sidecar.resizer.docker.group import ContainerGroup, group_of
 from sidecar.resizer.docker.limits import full, quota_us, shrunk
 from sidecar.resizer.docker.records import DEFAULT_FOLDER, Record
 
@@ -27,11 +27,11 @@ _LOCK_WAIT_S: Final = 2.0
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldContainer:
     leader: Leader
     docker: DockerContainer
     record: Record
-    group: Group | None
+    group: ContainerGroup | None
     attached_cpu_s: float
     limits: dict[str, int]
     """As they were set last; those that it had are `full`."""
@@ -47,7 +47,7 @@ class DockerResizer:
 
     def __init__(self, url: str = DEFAULT_URL, records: Path = DEFAULT_FOLDER, timeout_s: float = 10.0) -> None:
         self.engine, self.records = Engine(url, timeout_s), records
-        self._containers: dict[str, _Held] = {}
+        self._containers: dict[str, _HeldContainer] = {}
 
     def knows(self, container_id: str) -> bool:
         """Return whether a Docker container of this name exists. Raises ResizeRefusedError."""
@@ -78,7 +78,7 @@ class DockerResizer:
                 record.drop()
             raise
         used_s = (group.cpu_s() if group else None) or 0.0
-        self._containers[container_id] = _Held(
+        self._containers[container_id] = _HeldContainer(
             leader, docker, record, group, used_s, full(record.limits, record.shares)
         )
 
@@ -132,13 +132,13 @@ class DockerResizer:
         if container.paused and not self._running(container_id).paused:
             self._pause(container_id, container)
 
-    def usage(self, container_id: str) -> Usage:
+    def usage(self, container_id: str) -> ContainerUsage:
         """Return the use of the container's cgroup since it was attached, all its processes together."""
         container = self._containers.get(container_id)
         if container is None or container.group is None:
-            return Usage(None, None)
+            return ContainerUsage(None, None)
         cpu_s = container.group.cpu_s()
-        return Usage(None if cpu_s is None else cpu_s - container.attached_cpu_s, container.group.memory_mb())
+        return ContainerUsage(None if cpu_s is None else cpu_s - container.attached_cpu_s, container.group.memory_mb())
 
     def detach(self, container_id: str) -> None:
         """Restore the container's limits and forget it."""
@@ -184,24 +184,24 @@ class DockerResizer:
             raise ResizeRefusedError(container_id, "attach", f"the Docker container is {docker.status}", gone=True)
         return docker
 
-    def _of(self, container_id: str, setting: str) -> _Held:
+    def _of(self, container_id: str, setting: str) -> _HeldContainer:
         container = self._containers.get(container_id)
         if container is None:
             raise ResizeRefusedError(container_id, setting, "it was not attached")
         return container
 
-    def _set(self, container_id: str, container: _Held, limits: dict[str, int]) -> None:
+    def _set(self, container_id: str, container: _HeldContainer, limits: dict[str, int]) -> None:
         if limits != container.limits or not self.holds(container_id):
             self._update(container_id, container, limits)
             container.limits = limits
 
-    def _update(self, container_id: str, container: _Held, limits: dict[str, int]) -> None:
+    def _update(self, container_id: str, container: _HeldContainer, limits: dict[str, int]) -> None:
         self.engine.update(container.docker.docker_id, limits, container_id)
         group = container.group
         if group is not None and group.quota_us() is None:  # the Engine takes limits for the next start
             raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
 
-    def _pause(self, container_id: str, container: _Held) -> None:
+    def _pause(self, container_id: str, container: _HeldContainer) -> None:
         """Pause, with retries: the kernel freezes tasks when they run next, and the Engine gives up before.
 
         A container that its bound has stopped gets its own limits for that time.
@@ -214,7 +214,7 @@ class DockerResizer:
         finally:
             self._set(container_id, container, bound)
 
-    def _paused(self, container_id: str, container: _Held, is_last: bool) -> bool:
+    def _paused(self, container_id: str, container: _HeldContainer, is_last: bool) -> bool:
         try:
             self.engine.pause(container.docker.docker_id, container_id)
         except ResizeRefusedError as error:
@@ -224,17 +224,17 @@ class DockerResizer:
         container.paused = True
         return True
 
-    def _unpause(self, container_id: str, container: _Held) -> None:
+    def _unpause(self, container_id: str, container: _HeldContainer) -> None:
         if container.record.paused:
             _let_go_on(self.engine, container.docker.docker_id, container_id)
             container.paused = False
             self._note(container, paused=False)
 
-    def _note(self, container: _Held, *, paused: bool) -> None:
+    def _note(self, container: _HeldContainer, *, paused: bool) -> None:
         container.record.paused = paused
         container.record.write()
 
-    def _holds_by_engine(self, container_id: str, container: _Held) -> bool:
+    def _holds_by_engine(self, container_id: str, container: _HeldContainer) -> bool:
         docker = self.engine.find(container.docker.docker_id, container_id)
         if docker is None or not docker.runs:
             return True

@@ -20,7 +20,7 @@ import stat
 from pathlib import Path, PurePath
 from typing import Final, NamedTuple
 
-from sidecar.resizer.processes import PROC, Process, began_s, groups_of
+from sidecar.resizer.processes import PROC, ContainerProcess, began_s, groups_of
 
 _CLOCK_S: Final = 10.0
 """A process that began this many seconds before its container is another one; less may be a change of the clock."""
@@ -69,7 +69,7 @@ def read_pid_file(local_dir: Path, app_id: str, container_id: str) -> PidFile | 
     return PidFile(pid, about.st_mtime, about.st_uid) if 0 < pid <= _LAST_PID else None
 
 
-def doubt(file: PidFile, process: Process, container_id: str, sent_s: float, proc: Path = PROC) -> str:
+def doubt(file: PidFile, process: ContainerProcess, container_id: str, sent_s: float, proc: Path = PROC) -> str:
     """Return why a process is not taken for a container's session leader, "" when it is.
 
     It may be one a moment later. sent_s: when the container's start was sent, Unix time; 0: not known.

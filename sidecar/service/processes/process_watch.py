@@ -41,7 +41,7 @@ class _Watched:
     """When its file is looked for next, monotonic."""
 
 
-class Watcher:
+class ProcessWatcher:
     """Watches containers inside the running loop.
 
     `on_found(container_id, pid, began_s)` is called when a container's session leader is known (began_s: Unix time),

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from quicksilver.common.process.logs import get_logger
-from sidecar.cpu_sharing.events import Freeze, LasCommand, Ready, Resized, Restore, Served, Shrink
+from sidecar.cpu_sharing.events import Freeze, LasCommand, ReadyContainer, Resized, Restore, Served, Shrink
 from sidecar.memory.cgroup_fence import OomScoreRefusedError, prefer_for_oom
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.processes import family, scan
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Undoes(Protocol):
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldCommand:
     """An attached container, or one that is being attached."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -68,17 +68,17 @@ class ResizeExecutor:
         """Prepare. `oom_score`: the least oom_score_adj that a container's processes get when they are attached."""
         self.resizer = resizer
         self._oom_score = oom_score
-        self.usages: dict[str, Usage] = {}
+        self.usages: dict[str, ContainerUsage] = {}
         """The latest measurement of each attached container."""
         self._guardian, self._metrics, self._put = guardian, metrics, put
-        self._entries: dict[str, _Held] = {}
+        self._entries: dict[str, _HeldCommand] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resize")
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = 0
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Attach a container as soon as its processes are known."""
-        entry = self._entries.setdefault(container_id, _Held())
+        entry = self._entries.setdefault(container_id, _HeldCommand())
         self._spawn(self._attach(container_id, entry, leader))
 
     def execute(self, command: LasCommand) -> None:
@@ -147,7 +147,7 @@ class ResizeExecutor:
 
     # One container
 
-    async def _attach(self, container_id: str, entry: _Held, leader: Leader) -> None:
+    async def _attach(self, container_id: str, entry: _HeldCommand, leader: Leader) -> None:
         begun_s = time.monotonic()
         while not entry.leaving:
             async with entry.lock:
@@ -157,7 +157,7 @@ class ResizeExecutor:
                     return
                 entry.attached = True
                 self._metrics.attached.labels(self.resizer.name).inc()
-                self._put(Ready(container_id, time.time()))
+                self._put(ReadyContainer(container_id, time.time()))
                 return
             if not refused.retriable or time.monotonic() - begun_s > _ATTACH_S:
                 if not refused.gone:
@@ -191,7 +191,7 @@ class ResizeExecutor:
         self._guardian.clean(self.resizer.parents())
         return True
 
-    async def _resize_later(self, command: LasCommand, entry: _Held) -> None:
+    async def _resize_later(self, command: LasCommand, entry: _HeldCommand) -> None:
         async with entry.lock:
             if entry.leaving:
                 refused = "it is over"
@@ -199,7 +199,7 @@ class ResizeExecutor:
                 refused = await self._in_thread(self._resize, command, entry)
         self._resized(command.container_id, refused)
 
-    def _resize(self, command: LasCommand, entry: _Held) -> str:
+    def _resize(self, command: LasCommand, entry: _HeldCommand) -> str:
         """Return why the resizer refused, "" when it did not."""
         begun_s = time.perf_counter()
         action = type(command).__name__.lower()
@@ -223,7 +223,7 @@ class ResizeExecutor:
         self._metrics.resize_s.labels(name, action).observe(time.perf_counter() - begun_s)
         return ""
 
-    async def _let_go(self, container_id: str, entry: _Held, *, over: bool) -> None:
+    async def _let_go(self, container_id: str, entry: _HeldCommand, *, over: bool) -> None:
         entry.leaving = True
         async with entry.lock:
             if entry.attached:
@@ -249,17 +249,17 @@ class ResizeExecutor:
                 return False
         return True
 
-    def _usage(self, container_id: str, *, memory: bool) -> Usage:
+    def _usage(self, container_id: str, *, memory: bool) -> ContainerUsage:
         """Measure a container; its memory only if wanted, or not measured before."""
         before, cpu_s = self.usages.get(container_id), getattr(self.resizer, "cpu_s", None)
         if memory or before is None or cpu_s is None:
             usage = self.resizer.usage(container_id)
         else:
-            usage = Usage(cpu_s(container_id), before.memory_mb)
+            usage = ContainerUsage(cpu_s(container_id), before.memory_mb)
         self.usages[container_id] = usage
         return usage
 
-    async def _hold_later(self, container_id: str, entry: _Held) -> None:
+    async def _hold_later(self, container_id: str, entry: _HeldCommand) -> None:
         async with entry.lock:
             if entry.small and not entry.leaving and await self._in_thread(self._hold, container_id):
                 self._remember(container_id)

@@ -7,7 +7,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.process.logs import get_logger
 from sidecar.config import Place, SidecarSettings
-from sidecar.resizer.probe import Chosen, Squeeze, choose, nm_groups
+from sidecar.resizer.probe import Chosen, ProbeSqueeze, choose, nm_groups
 from sidecar.service.resizing.stale_limits import await_guardians, clean
 
 log = get_logger(__name__)
@@ -26,7 +26,7 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
         parent=place.group(settings.cgroup),
         conf=conf,
         docker_url=settings.docker_url,
-        squeeze=Squeeze(settings.shrunk_high_ratio, settings.shrunk_reclaim_ratio),
+        squeeze=ProbeSqueeze(settings.shrunk_high_ratio, settings.shrunk_reclaim_ratio),
     )
     if choice.resizer is None and settings.resizer not in ("auto", "none"):
         raise SettingsError(

@@ -18,11 +18,11 @@ from policies.common.request_order import RequestOrder
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, Portion, QueueView, Resources
 from policies.requests import AppRequest, Containers, Room
-from policies.research.admission import Room as VirtualRoom
+from policies.research.admission import ResearchRoom as VirtualRoom
 from policies.research.flexible import Flexible
 from policies.research.malleable import Malleable
 from policies.research.request_order import Order
-from policies.research.requests import Components, Request
+from policies.research.requests import Components, ResearchRequest
 from policies.research.rigid import Rigid
 
 ONE = Resources(1024, 1)
@@ -160,12 +160,12 @@ def test_core_by_type_and_queue() -> None:
     assert [bound.cfg.core_of("SPARK", queue) for queue in ("root.ml.x", "root.b")] == [4, "all"]
 
 
-def steps(seed: int, count: int) -> Iterator[tuple[str, AppRequest, Request]]:
+def steps(seed: int, count: int) -> Iterator[tuple[str, AppRequest, ResearchRequest]]:
     rng = Random(seed)
     for number in range(count):
         core, elastic, runtime_s = rng.randint(1, 6), rng.choice((0, rng.randint(1, 9))), float(rng.randint(1, 50))
         own = request(f"{number:04}", core, elastic, float(number), runtime_s=runtime_s)
-        virtual = Request(
+        virtual = ResearchRequest(
             number, float(number), runtime_s, Components(core, 1000, 1024), Components(elastic, 1000, 1024)
         )
         yield own.id, own, virtual

@@ -11,7 +11,7 @@ from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Window
-from policies.config.windows import Coming, Hours, Span, hours, next_change_s
+from policies.config.windows import Coming, Hours, WindowSpan, hours, next_change_s
 from policies.decisions.choice import choose
 from policies.errors import SettingsMistakesError
 from policies.model import AppView, Ask, ContainerView, Kind, QueueView, Resources
@@ -147,7 +147,7 @@ WINDOWS = [Window.model_validate(window("day", drain_s=100)), Window.model_valid
 
 
 def test_hours_of_given_spans() -> None:
-    spans = {"day": Span(1000, 2000), "night": Span(1500, 3000)}
+    spans = {"day": WindowSpan(1000, 2000), "night": WindowSpan(1500, 3000)}
     assert hours(WINDOWS, spans, 800) == Hours()
     assert hours(WINDOWS, spans, 950) == Hours((), (Coming("day", True, 1000, ("day",)),))
     assert hours(WINDOWS, spans, 1000) == Hours(("day",))
@@ -159,13 +159,13 @@ def test_hours_of_given_spans() -> None:
 @given(
     spans=st.fixed_dictionaries(
         {
-            name: st.builds(lambda b, n: Span(b, b + n), st.integers(0, 5000), st.integers(1, 3000))
+            name: st.builds(lambda b, n: WindowSpan(b, b + n), st.integers(0, 5000), st.integers(1, 3000))
             for name in ("day", "night")
         }
     ),
     times=st.tuples(st.integers(0, 9000), st.integers(0, 9000)).map(sorted),
 )
-def test_hours_change_only_when_it_was_said(spans: dict[str, Span], times: list[int]) -> None:
+def test_hours_change_only_when_it_was_said(spans: dict[str, WindowSpan], times: list[int]) -> None:
     first, second = times
     if second < next_change_s(WINDOWS, spans, first):
         assert hours(WINDOWS, spans, first) == hours(WINDOWS, spans, second)

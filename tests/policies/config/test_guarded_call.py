@@ -10,12 +10,12 @@ import pytest
 from policies.base import PolicyConfig
 from policies.config import guarded_call
 from policies.config.guarded_call import CALL_LIMIT_S, OFF_S, call, measure_calls
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.errors import PolicyFaultError
 
 
-def bound(decide: Callable[[], int]) -> Bound:
-    return Bound("route", "mine", "theirs 1.0", PolicyConfig(), decide)
+def bound(decide: Callable[[], int]) -> BoundPolicy:
+    return BoundPolicy("route", "mine", "theirs 1.0", PolicyConfig(), decide)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ class Clock:
     def __call__(self) -> float:
         return self.now_s
 
-    def policy(self, *took_s: float) -> Bound:
+    def policy(self, *took_s: float) -> BoundPolicy:
         """Return a policy that takes this long, call by call."""
 
         def decide() -> int:

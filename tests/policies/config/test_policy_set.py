@@ -12,7 +12,7 @@ from policies.base import NoSettings
 from policies.config.binding import CHOICES
 from policies.config.notes import notes
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound, Registry
+from policies.config.registry import BoundPolicy, Registry
 from policies.config.schema import PoliciesSection, full_queue, queue_test
 from policies.decisions.quotas import exceeded_quota
 from policies.errors import PolicyFaultError, SettingsMistakesError
@@ -223,7 +223,7 @@ def test_notes_on_what_is_hardly_meant() -> None:
 
 
 def with_fault(slot: str, decide: Callable[..., Any]) -> Policies:
-    bound = Bound(slot, "odd", "acme 2.0", NoSettings(), decide)
+    bound = BoundPolicy(slot, "odd", "acme 2.0", NoSettings(), decide)
     choices = {at: REGISTRY.bind(at, getattr(PoliciesSection(), at).policy) for at in CHOICES}
     quotas = [REGISTRY.bind("quota", "none")]
     if slot == "route":

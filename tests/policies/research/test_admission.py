@@ -4,29 +4,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.research.admission import NeverFitsError, Room
+from policies.research.admission import NeverFitsError, ResearchRoom
 from policies.research.flexible import Flexible
 from policies.research.malleable import Malleable
 from policies.research.preemptive import Preemptive
 from policies.research.request_order import Order
-from policies.research.requests import Components, Request
+from policies.research.requests import Components, ResearchRequest
 from policies.research.rigid import Rigid
 
-ROOM = Room(10_000)
+ROOM = ResearchRoom(10_000)
 FIFO = Order("fifo")
 MACHINES: tuple[type[Rigid | Malleable | Flexible], ...] = (Rigid, Malleable, Flexible, Preemptive)
 
 
 def request(
     number: int, core: int, elastic: int, runtime_s: float = 10.0, priority: int = 0, at_s: float = 0.0
-) -> Request:
-    return Request(number, at_s, runtime_s, Components(core), Components(elastic), priority)
+) -> ResearchRequest:
+    return ResearchRequest(number, at_s, runtime_s, Components(core), Components(elastic), priority)
 
 
 A, B, C, D = (request(number, 3, elastic) for number, elastic in enumerate((4, 3, 5, 2)))
 
 
-def play(machine: Rigid | Malleable | Flexible, *steps: tuple[list[Request] | int, float, dict[int, int]]) -> None:
+def play(
+    machine: Rigid | Malleable | Flexible, *steps: tuple[list[ResearchRequest] | int, float, dict[int, int]]
+) -> None:
     for what, now_s, expected in steps:
         grants = machine.depart(what, now_s) if isinstance(what, int) else machine.arrive(what, now_s)
         assert {grant.id: grant.elastic for grant in grants} == expected
@@ -114,8 +116,8 @@ def test_the_last_in_service_is_judged_by_what_it_has_left() -> None:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_what_never_fits_is_refused_and_nothing_is_taken_in(machine: type[Rigid | Malleable | Flexible]) -> None:
-    desk = machine(Room(10_000, 4096), FIFO)
-    too_much = Request(3, 0.0, 1.0, Components(2, 1000, 4000))
+    desk = machine(ResearchRoom(10_000, 4096), FIFO)
+    too_much = ResearchRequest(3, 0.0, 1.0, Components(2, 1000, 4000))
     with pytest.raises(
         NeverFitsError, match="application 3 needs 2 cores and 8000 MB at once, the cluster has 10 cores"
     ):
@@ -144,7 +146,7 @@ def test_requests_and_rooms_that_cannot_be() -> None:
     with pytest.raises(ValueError, match="more than 0 s"):
         request(1, 1, 3, runtime_s=0.0)
     with pytest.raises(ValueError, match="nothing to share"):
-        Rigid(Room(0), FIFO)
+        Rigid(ResearchRoom(0), FIFO)
 
 
 def components() -> st.SearchStrategy[Components]:
@@ -202,7 +204,7 @@ def test_what_always_holds(
     size: str,
     script: list[tuple[float, Components, Components, int] | int],
 ) -> None:
-    machine = kind(Room(10_000, 5000), Order(order, size))
+    machine = kind(ResearchRoom(10_000, 5000), Order(order, size))
     told: dict[int, int] = {}
     arrived, now_s = 0, 0.0
     for step in script:
@@ -215,7 +217,7 @@ def test_what_always_holds(
             grants = machine.depart(number, now_s)
         else:
             runtime_s, core, elastic, priority = step
-            one = Request(arrived, now_s, runtime_s, core, elastic, priority)
+            one = ResearchRequest(arrived, now_s, runtime_s, core, elastic, priority)
             if kind is Rigid and (one.whole_millicores > 10_000 or one.whole_mb > 5000):
                 continue
             arrived += 1

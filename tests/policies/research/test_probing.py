@@ -18,7 +18,7 @@ from policies.research.least_work import jittered
 from policies.research.sticky import NONE, first, overtake, shortest
 from policies.research.succinct_state_sharing import Marks, again, freshest
 from policies.steal.hawk import short_runs
-from sidecar.node.queue.waiting_queue import Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import WaitingQueue, WaitingStart
 
 SECONDS = st.floats(0.5, 100.0)
 
@@ -92,7 +92,7 @@ def test_the_sidecars_queue_with_srpt_starts_them_in_the_same_order(jobs: list[t
     queue = WaitingQueue(lambda view, now_s: key(view, cfg, now_s), 100, 100, cfg.limit_s)
     views = [_view(at, task, left) for at, (task, left) in enumerate(zip(task_s, left_s, strict=True))]
     for view in views:
-        queue.add(Waiting(view, "attempt", inf, size=1))
+        queue.add(WaitingStart(view, "attempt", inf, size=1))
     waiting, slack_s = list(range(len(jobs))), [cfg.limit_s(view) for view in views]
     while waiting:
         at = shortest(waiting, slack_s, left_s, task_s, min(task_s))

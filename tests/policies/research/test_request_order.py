@@ -5,16 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.research.request_order import ORDERS, Order
-from policies.research.requests import SIZES, Components, Request, components, runtime, volume
+from policies.research.requests import SIZES, Components, ResearchRequest, components, runtime, volume
 from policies.research.tournament import Tournament
 
 
-def request(number: int, arrived_s: float, runtime_s: float, many: int = 1, priority: int = 0) -> Request:
-    return Request(number, arrived_s, runtime_s, Components(many), priority=priority)
+def request(number: int, arrived_s: float, runtime_s: float, many: int = 1, priority: int = 0) -> ResearchRequest:
+    return ResearchRequest(number, arrived_s, runtime_s, Components(many), priority=priority)
 
 
 def test_three_definitions_of_size() -> None:
-    one = Request(1, 0.0, 100.0, Components(2, 500, 512), Components(3, 2000, 4096))
+    one = ResearchRequest(1, 0.0, 100.0, Components(2, 500, 512), Components(3, 2000, 4096))
     assert runtime(one) == 100
     assert components(one) == 500
     assert volume(one) == 100 * (2 * 0.5 * 0.5 + 3 * 2 * 4)
@@ -49,7 +49,7 @@ def test_orders_that_are_none(name: str, size: str) -> None:
 def test_a_line_gives_out_whom_the_keys_name(order: str, size: str, script: list[tuple[int, int, int, int]]) -> None:
     """Each step: seconds that pass, runtime, components (0 s pass: one leaves instead), priority."""
     ours = Order(order, size)
-    line, waiting, now_s = ours.line(), list[Request](), 0.0
+    line, waiting, now_s = ours.line(), list[ResearchRequest](), 0.0
     for number, (passed_s, runtime_s, many, priority) in enumerate(script):
         now_s += passed_s
         if passed_s == 0 and waiting:

@@ -5,21 +5,21 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.research.stragglers import Progress, Stragglers, catches_up_s, rerun
+from policies.research.stragglers import StragglerProgress, Stragglers, catches_up_s, rerun
 
 CFG = Stragglers()
 
 
 def test_a_copy_must_be_over_significantly_sooner() -> None:
     """A tenth of 100 done in 50 s leaves 450 s; siblings do 1 a second, a copy takes 100 s and its wait."""
-    slow = Progress(10, 100, 50)
+    slow = StragglerProgress(10, 100, 50)
     assert slow.left_s == 450
     assert rerun(slow, 1.0, 0.0, CFG)
     assert rerun(slow, 1.0, 120.0, CFG)
     assert not rerun(slow, 1.0, 130.0, CFG), "225 s are half of what is left"
     assert not rerun(slow, 0.0, 0.0, CFG), "no sibling to compare with"
-    assert not rerun(Progress(1, 100, 4.9), 1.0, 0.0, CFG), "too early to tell"
-    assert rerun(Progress(0, 100, 5), 0.01, 1e6, CFG), "it stands still"
+    assert not rerun(StragglerProgress(1, 100, 4.9), 1.0, 0.0, CFG), "too early to tell"
+    assert rerun(StragglerProgress(0, 100, 5), 0.01, 1e6, CFG), "it stands still"
 
 
 def test_when_the_copy_is_as_far() -> None:
@@ -30,7 +30,7 @@ def test_when_the_copy_is_as_far() -> None:
 @given(st.floats(0.1, 1e3), st.floats(0.1, 1e3), st.floats(0, 1e3))
 def test_a_task_as_fast_as_its_siblings_is_none(total: float, rate: float, ran_s: float) -> None:
     done = min(total, rate * ran_s)
-    assert not rerun(Progress(done, total, ran_s), rate, 0.0, CFG) or done == 0
+    assert not rerun(StragglerProgress(done, total, ran_s), rate, 0.0, CFG) or done == 0
 
 
 @given(st.floats(1, 1e3), st.floats(0.01, 10), st.floats(0.01, 10))

@@ -15,7 +15,7 @@ from quicksilver.cli import cli
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
-from quicksilver.doctor.install import BEGIN, END, Wanted, install, merged, uninstall
+from quicksilver.doctor.install import BEGIN, END, WantedValue, install, merged, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
 from quicksilver.doctor.site_edit import apply, layout
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, serious
@@ -48,7 +48,7 @@ def site(folder: Path, text: str = ADMINS) -> Path:
 
 
 def put(folder: Path, role: Role, extras: tuple[str, ...] = (), host: str = "") -> None:
-    for change in install(folder, Wanted({role: extras}, host), overlay_root()):
+    for change in install(folder, WantedValue({role: extras}, host), overlay_root()):
         assert change.after is not None
         change.file.write_bytes(change.after)
 
@@ -137,7 +137,7 @@ def test_the_scheduler_moves_on_its_own_hosts(tmp_path: Path) -> None:
 def test_a_node_needs_a_name(tmp_path: Path) -> None:
     site(tmp_path, ADMINS.replace("node7.example", "0.0.0.0"))
     with pytest.raises(SettingsError, match=r"yarn-site\.xml:\d+: yarn\.nodemanager\.hostname: names no host.*--host"):
-        install(tmp_path, Wanted({NM: ()}), overlay_root())
+        install(tmp_path, WantedValue({NM: ()}), overlay_root())
     put(tmp_path, NM, host="node8.example")
     assert load_hadoop_conf(tmp_path).text("yarn.nodemanager.address") == "node8.example:45454"
 
@@ -159,7 +159,7 @@ def test_what_cannot_be_done_is_one_clear_error(text: str, why: str, tmp_path: P
         put(tmp_path, NM)
         return
     with pytest.raises(SettingsError, match=why):
-        install(tmp_path, Wanted({NM: ()}, "node8"), overlay_root())
+        install(tmp_path, WantedValue({NM: ()}, "node8"), overlay_root())
     assert (tmp_path / "yarn-site.xml").read_text() == text
 
 

@@ -16,11 +16,11 @@ import pytest
 
 from quicksilver.common.process.version import version
 from quicksilver.doctor.checks.live import numbers
-from quicksilver.doctor.collect import Where, read_files
+from quicksilver.doctor.collect import CollectPlaces, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.live import daemons
 from quicksilver.doctor.live.daemons import ask_daemons
-from quicksilver.doctor.model import Facts, Finding, Live, Proxy, Severity
+from quicksilver.doctor.model import DoctorProxy, Facts, Finding, Live, Severity
 from tests.quicksilver.doctor.words import ALL_Q, Copy, copy_of
 
 NODE = "127.0.0.1:{port}"
@@ -106,7 +106,7 @@ class World:
 
     def files(self) -> Facts:
         copy: Copy = self.copy
-        return read_files(Where(copy.yaml, copy.conf.client, copy.conf.resourcemanagers))
+        return read_files(CollectPlaces(copy.yaml, copy.conf.client, copy.conf.resourcemanagers))
 
     def look(self) -> tuple[Facts, list[Finding]]:
         facts = ask_daemons(self.files())
@@ -303,6 +303,6 @@ def test_queues_that_are_not_there_and_proxies_of_several(world: World) -> None:
     known = replace(facts, live=Live(queues=("root.default", "root.batch")))
     (found,) = [one for one in diagnose(known) if one.code == "unknown-queue"]
     assert found.state.startswith("policies.queues has root.night*") or "night*" in found.state
-    down = Proxy("http://two.example:8390", error="no answer", ha_id="rm2")
+    down = DoctorProxy("http://two.example:8390", error="no answer", ha_id="rm2")
     (found,) = [one for one in diagnose(replace(facts, live=Live(proxies=(down,)))) if one.code.startswith("proxy-")]
     assert (found.code, found.state) == ("proxy-missing", "rm2: no answer")

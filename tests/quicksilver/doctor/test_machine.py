@@ -10,12 +10,12 @@ import pytest
 
 from policies.config.policy_set import Policies
 from quicksilver.doctor.checks.machine import check
-from quicksilver.doctor.collect import Where, read_files
+from quicksilver.doctor.collect import CollectPlaces, read_files
 from quicksilver.doctor.local import look_here
-from quicksilver.doctor.model import Daemon, Facts, Live, Machine, Secret, Settings, Severity
+from quicksilver.doctor.model import DoctorDaemon, DoctorMachine, DoctorSettings, Facts, Live, Secret, Severity
 from tests.quicksilver.doctor.words import LAS, copy_of
 
-FINE = Machine(
+FINE = DoctorMachine(
     "here",
     is_node=True,
     is_proxy=True,
@@ -33,10 +33,10 @@ FINE = Machine(
     journal_writable=True,
     listeners={},
 )
-SHRINKS = Settings(policies=Policies.load({"queues": "*", "preempt": {"policy": "las"}}))
+SHRINKS = DoctorSettings(policies=Policies.load({"queues": "*", "preempt": {"policy": "las"}}))
 
 
-def codes(machine: Machine, settings: Settings = SHRINKS) -> dict[str, Severity]:
+def codes(machine: DoctorMachine, settings: DoctorSettings = SHRINKS) -> dict[str, Severity]:
     return {found.code: found.severity for found in check(Facts(settings, machine=machine))}
 
 
@@ -68,12 +68,12 @@ def test_each_is_found(code: str, change: dict[str, Any]) -> None:
 
 def test_nobody_needs_a_resizer_where_nothing_is_shrunk() -> None:
     machine = replace(FINE, resizer=None, root=False)
-    assert codes(machine, Settings(policies=Policies.load({"queues": "*"}))) == {}
+    assert codes(machine, DoctorSettings(policies=Policies.load({"queues": "*"}))) == {}
 
 
 def test_memory_that_is_not_there(tmp_path: Path) -> None:
     copy = copy_of(tmp_path)
-    facts = read_files(Where(copy.yaml, copy.conf.nodemanagers[0], node=True))
+    facts = read_files(CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True))
     host = facts.nms[0].host
     found = [one.code for one in check(replace(facts, machine=replace(FINE, host=host, memory_mb=4096)))]
     assert found == ["physical-memory"]
@@ -82,28 +82,28 @@ def test_memory_that_is_not_there(tmp_path: Path) -> None:
 def test_control_groups_v2_before_hadoop_knows_them(tmp_path: Path) -> None:
     copy = copy_of(tmp_path)
     facts = replace(
-        read_files(Where(copy.yaml, copy.conf.nodemanagers[0], node=True)), machine=replace(FINE, cgroup="v2")
+        read_files(CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True)), machine=replace(FINE, cgroup="v2")
     )
     assert [one.severity for one in check(facts)] == [Severity.NOTE]
     executor = "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor"
     put = {"yarn.nodemanager.container-executor.class": executor, "yarn.nodemanager.resource.cpu.enabled": "true"}
     copy.change("nm1", "yarn-site.xml", put)
-    facts = replace(facts, nms=read_files(Where(copy.yaml, copy.conf.nodemanagers[0], node=True)).nms)
+    facts = replace(facts, nms=read_files(CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True)).nms)
     assert [(one.code, one.severity) for one in check(facts)] == [("cgroup-version", Severity.WARNING)]
-    newer = Live(nms=(Daemon("nodemanager", "n", "u", version="3.5.0"),))
+    newer = Live(nms=(DoctorDaemon("nodemanager", "n", "u", version="3.5.0"),))
     assert [one.severity for one in check(replace(facts, live=newer))] == [Severity.NOTE]
 
 
 def test_this_machine_is_looked_at_and_what_is_not_is_said(tmp_path: Path) -> None:
     copy = copy_of(tmp_path, LAS)
-    where = Where(copy.yaml, copy.conf.nodemanagers[0], node=True)
+    where = CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True)
     seen = look_here(read_files(where), where, offline=True)
     assert seen.machine is not None
     assert (seen.machine.is_node, seen.machine.is_proxy) == (True, False)
     assert seen.machine.memory_mb > 100
     assert seen.machine.listeners is not None
     assert "running daemons" in {item.subject for item in seen.unchecked}
-    seen = look_here(read_files(Where(copy.yaml, copy.conf.client)), Where(), offline=False)
+    seen = look_here(read_files(CollectPlaces(copy.yaml, copy.conf.client)), CollectPlaces(), offline=False)
     assert seen.machine is not None and seen.machine.is_proxy  # the scheduler's address is loopback
     assert "the nodes' own side" in {item.subject for item in seen.unchecked}
 
@@ -115,7 +115,7 @@ def test_secrets_are_those_that_settings_name(tmp_path: Path) -> None:
     yaml = f"security: {{token_file: {token}}}\nproxy: {{store_url: 'postgresql+psycopg://q:secret@db/q'}}\n"
     copy = copy_of(tmp_path, yaml)
     copy.yaml.chmod(0o644)
-    seen = look_here(read_files(Where(copy.yaml, copy.conf.client)), Where(), offline=True)
+    seen = look_here(read_files(CollectPlaces(copy.yaml, copy.conf.client)), CollectPlaces(), offline=True)
     assert seen.machine is not None
     assert [(s.path, s.mode) for s in seen.machine.secrets] == [(token, 0o644), (copy.yaml, 0o644)]
     text = copy.run().stdout

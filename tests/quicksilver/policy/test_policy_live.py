@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
 from quicksilver.common.messages import NodeReload, ReloadAnswer, SettingChange
-from rm_proxy.views.cluster_models import Page
-from rm_proxy.views.service_models import ChangeInfo, Comparison, Difference
+from rm_proxy.views.cluster_models import ListPage
+from rm_proxy.views.service_models import ChangeInfo, ComparisonInfo, Difference
 
 FINE = ReloadAnswer(
     file="/etc/quicksilver/quicksilver.yaml",
@@ -39,7 +39,7 @@ CHANGES = [
     ),
     ChangeInfo(id="0", at_s=0.5, who="uid 0", how="sighup", ok=False, path="", before="", after="", error="f:1:1: no"),
 ]
-COMPARED = Comparison(
+COMPARED = ComparisonInfo(
     alternative="wide",
     slot="place",
     policy="random",
@@ -68,7 +68,7 @@ class Proxy:
 def proxy() -> Iterator[Proxy]:
     made = Proxy()
     answers = {
-        "/v1/policies/changes": Page[ChangeInfo](items=CHANGES, offset=0, more=False).model_dump_json(),
+        "/v1/policies/changes": ListPage[ChangeInfo](items=CHANGES, offset=0, more=False).model_dump_json(),
         "/v1/policies/compare": f"[{COMPARED.model_dump_json()}]",
     }
 

@@ -20,26 +20,26 @@ from quicksilver.report.model import (
     Bars,
     Block,
     Code,
-    Estimate,
     Lines,
     Page,
     Prose,
-    Section,
+    ReportEstimate,
+    ReportSection,
+    ReportSpan,
+    ReportTable,
     Series,
-    Span,
     Spans,
-    Table,
     Value,
 )
 
 LINES = Lines("rate", Axis("s"), Axis("tasks/s"), [Series("a", [0, 1], [1, 2], [0, 1], [2, 3]), Series("b", [0], [1])])
-BARS = Bars("kills", Axis("kills"), ["a", "b"], [("all", [Estimate(2, 1, 3), None])], reference=1.0)
-SPANS = Spans("slots", Axis("s", most=9), ["n1", "n2"], [("b", [Span(1, 2, 5)]), ("idle", [])])
-TABLE = Table(["name", "x|y"], [["p", 1.5], ["q", Estimate(1, 0.5, 2)], ["r", None]], "what")
+BARS = Bars("kills", Axis("kills"), ["a", "b"], [("all", [ReportEstimate(2, 1, 3), None])], reference=1.0)
+SPANS = Spans("slots", Axis("s", most=9), ["n1", "n2"], [("b", [ReportSpan(1, 2, 5)]), ("idle", [])])
+TABLE = ReportTable(["name", "x|y"], [["p", 1.5], ["q", ReportEstimate(1, 0.5, 2)], ["r", None]], "what")
 
 
 def page(*blocks: Block) -> Page:
-    return Page("a <b>", [("machine", "2 & 3")], [Section("one", blocks)])
+    return Page("a <b>", [("machine", "2 & 3")], [ReportSection("one", blocks)])
 
 
 class Tags(HTMLParser):
@@ -86,8 +86,8 @@ def test_a_page_is_whole_and_has_all_it_needs_in_itself() -> None:
 
 @given(st.text(max_size=30))
 def test_no_text_of_a_result_is_taken_for_markup(text: str) -> None:
-    found = html(Page(text, [(text, text)], [Section(text, [Prose(text), Table([text], [[text]], text)])]))
-    expected = html(Page("", [("", "")], [Section("", [Prose(""), Table([""], [[""]], "")])]))
+    found = html(Page(text, [(text, text)], [ReportSection(text, [Prose(text), ReportTable([text], [[text]], text)])]))
+    expected = html(Page("", [("", "")], [ReportSection("", [Prose(""), ReportTable([""], [[""]], "")])]))
     known = parsed(expected).open
     assert parsed(found).open == known
     assert found.count("<script") == expected.count("<script")
@@ -155,7 +155,7 @@ def test_the_ninth_line_differs_from_the_first() -> None:
 
 def test_bars_stand_on_0_with_their_intervals_and_the_reference() -> None:
     found = chart(
-        Bars("t", Axis("x"), ["a"], [("p", [Estimate(2, 1, 4)]), ("q", [-4.0])], reference=1), {"p": 0, "q": 1}
+        Bars("t", Axis("x"), ["a"], [("p", [ReportEstimate(2, 1, 4)]), ("q", [-4.0])], reference=1), {"p": 0, "q": 1}
     )
     one, other = found.bars[0].bars
     assert one is not None and other is not None and found.scale is not None
@@ -213,7 +213,7 @@ def test_markdown_has_facts_and_tables() -> None:
 
 
 def test_markdown_of_a_table_without_rows_has_its_head() -> None:
-    assert markdown(page(Table(["a", "b"], []))).endswith("| a | b |\n|---|---|\n")
+    assert markdown(page(ReportTable(["a", "b"], []))).endswith("| a | b |\n|---|---|\n")
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_markdown_of_a_table_without_rows_has_its_head() -> None:
         (float("nan"), "nan"),
         ("text", "text"),
         (1.0, "1.00"),
-        (Estimate(1.424, 1.361, 1.48), "1.42 (1.36 to 1.48)"),
+        (ReportEstimate(1.424, 1.361, 1.48), "1.42 (1.36 to 1.48)"),
     ],
 )
 def test_cells(value: Value, text: str) -> None:
@@ -245,7 +245,7 @@ def test_three_digits_are_kept(value: float) -> None:
 
 def test_bad_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="does not hold"):
-        Estimate(1, 2, 3)
+        ReportEstimate(1, 2, 3)
     with pytest.raises(ValueError, match="'a': x, y, low and high have not the same length"):
         Series("a", [1, 2], [1])
     with pytest.raises(ValueError, match="'a': x, y, low and high have not the same length"):
@@ -255,11 +255,11 @@ def test_bad_shapes_are_refused() -> None:
     with pytest.raises(ValueError, match="'all' has 1 values, not 2"):
         Bars("t", Axis("x"), ["a", "b"], [("all", [1.0])])
     with pytest.raises(ValueError, match="'b' has row 2 of 2"):
-        Spans("slots", Axis("s"), ["n1", "n2"], [("b", [Span(2, 0, 1)])])
+        Spans("slots", Axis("s"), ["n1", "n2"], [("b", [ReportSpan(2, 0, 1)])])
     with pytest.raises(ValueError, match="3 <= 2 does not hold"):
-        Span(0, 3, 2)
+        ReportSpan(0, 3, 2)
     with pytest.raises(ValueError, match="a row has 1 cells, not 2"):
-        Table(["a", "b"], [["x"]])
+        ReportTable(["a", "b"], [["x"]])
 
 
 def test_the_head_of_a_column_of_numbers_stands_over_them() -> None:

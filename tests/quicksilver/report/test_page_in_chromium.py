@@ -10,7 +10,7 @@ import pytest
 
 from lab.tests.bench.page.test_mercury_page import mercury_result
 from quicksilver.report.html import html
-from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
+from quicksilver.report.model import Axis, Bars, Lines, Page, Prose, ReportEstimate, ReportSection, ReportTable, Series
 from quicksilver_lab.bench.page.pages import beside
 from tests.quicksilver.report.browser import MISSING, Browser, browser
 
@@ -28,10 +28,10 @@ return [body.backgroundColor, body.color, style(label).color, style(line).backgr
 
 
 def page() -> Page:
-    table = Table(["who", "tasks/s"], [["b", 100.5], ["none", None], ["c", Estimate(9, 8, 11)], ["a", 20]])
+    table = ReportTable(["who", "tasks/s"], [["b", 100.5], ["none", None], ["c", ReportEstimate(9, 8, 11)], ["a", 20]])
     lines = Lines("rate", Axis("s"), Axis("tasks/s"), [Series(name, [0, 1], [1, 2]) for name in ("one", "two")])
-    bars = Bars("kills", Axis("kills"), ["one", "two"], [("all", [1.0, Estimate(2, 1, 3)])])
-    return Page("Mercury & co", [("machine", "2 cores")], [Section("first", [Prose("text"), table, lines, bars])])
+    bars = Bars("kills", Axis("kills"), ["one", "two"], [("all", [1.0, ReportEstimate(2, 1, 3)])])
+    return Page("Mercury & co", [("machine", "2 cores")], [ReportSection("first", [Prose("text"), table, lines, bars])])
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["light", "dark"])
@@ -121,9 +121,9 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
 
 def test_a_page_uses_a_wide_screen_and_fits_a_narrow_one(tmp_path: Path) -> None:
     name = "FB-2010_samples_24_times_1hr_withInputPaths_0.tsv"
-    tables = [Table(["who", "s"], [["a", 1.0]], title) for title in ("one", "two")]
+    tables = [ReportTable(["who", "s"], [["a", 1.0]], title) for title in ("one", "two")]
     lines = Lines("rate", Axis("s"), Axis("1/s"), [Series("a", [0, 1], [1, 2])])
-    section = Section(f"Of {name}", [Prose(f"Read from `{name}`."), *tables, lines])
+    section = ReportSection(f"Of {name}", [Prose(f"Read from `{name}`."), *tables, lines])
     (tmp_path / "page.html").write_text(html(Page(f"Simulation of {name}", [("trace", name)], [section])))
     with browser(tmp_path) as found:
         found.resize(1440, 900)

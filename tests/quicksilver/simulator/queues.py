@@ -12,7 +12,7 @@ import pytest
 from pydantic import Field
 
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, SystemSettings
 
 
@@ -33,7 +33,7 @@ class Queues:
     name = "queues"
     Settings = Settings
 
-    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
+    def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
         rng, free_s = Random(seed), [0.0] * cluster.total_slots
         result = SimResult(self.name, seed, counts={"lost": 0, "doubled": 0, "behind_long": 0})
         tasks, ends = 0, list[tuple[float, int]]()

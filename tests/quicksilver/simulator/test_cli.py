@@ -14,7 +14,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
-from quicksilver.report.model import Estimate
+from quicksilver.report.model import ReportEstimate
 from quicksilver.simulator.cli import to_set
 from quicksilver.simulator.count_names import meaning
 from quicksilver.simulator.options import joined
@@ -132,7 +132,7 @@ def test_a_proposal_of_policies_is_said_as_the_settings_file_has_it() -> None:
         Variant("m", "m", "m:S", {}, {"policies": {"order": {"policy": "fifo"}, "place": place}}, {"place.k": k})
         for place, k in (({"policy": "random"}, 1), ({"policy": "topk_wait", "settings": {"k": 20}}, 20))
     )
-    verdict = Verdict("mean_all", present, best, [], Estimate(0.5, 0.4, 0.6), 8, True, [])
+    verdict = Verdict("mean_all", present, best, [], ReportEstimate(0.5, 0.4, 0.6), 8, True, [])
     assert to_set(verdict) == (
         "To simulate it: --set=place.k=20\nIn quicksilver.yaml:\npolicies:\n  place:\n    policy: topk_wait\n"
         "    settings:\n      k: 20"

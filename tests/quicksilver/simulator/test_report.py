@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.report.model import Bars, Code, Lines, Page, Prose, Table
+from quicksilver.report.model import Bars, Code, Lines, Page, Prose, ReportTable
 from quicksilver.simulator.figures import GRID, Figures
 from quicksilver.simulator.report import page
 from quicksilver.simulator.run import Row
@@ -37,8 +37,10 @@ ROWS = [
 ]
 
 
-def tables(found: Page) -> dict[str, Table]:
-    return {block.title: block for section in found.sections for block in section.blocks if isinstance(block, Table)}
+def tables(found: Page) -> dict[str, ReportTable]:
+    return {
+        block.title: block for section in found.sections for block in section.blocks if isinstance(block, ReportTable)
+    }
 
 
 def test_a_page_has_its_sections_and_every_system_in_them() -> None:
@@ -88,7 +90,7 @@ def test_queues_kills_and_what_to_write_have_sections() -> None:
     found = page([], rows)
     by_title = {section.title: section for section in found.sections}
     queues = by_title["By queue"].blocks[1]
-    assert isinstance(queues, Table)
+    assert isinstance(queues, ReportTable)
     assert [cells[:4] for cells in queues.rows[:2]] == [
         ["a", "quicksilver only_g", 3.0, 4.0],
         ["a", "quicksilver preset=default", 3.0, 4.0],
@@ -96,7 +98,7 @@ def test_queues_kills_and_what_to_write_have_sections() -> None:
     assert queues.rows[2][2:] == [None] * 5  # eagle has no figures of queues here
     told, kills = by_title["Kills and lost work"].blocks
     assert isinstance(told, Prose) and told.text.endswith("not counted by eagle.")
-    assert isinstance(kills, Table)
+    assert isinstance(kills, ReportTable)
     assert kills.rows == [["quicksilver only_g", 0, 0.0, 0.0], ["quicksilver preset=default", 2, 500.0, 15.0]]
     written = by_title["What to write into quicksilver.yaml"].blocks
     assert written[-1] == Code("policies:\n  preset: default", "To run `quicksilver preset=default`")
@@ -109,7 +111,12 @@ def test_counts_and_settings_stand_in_tables_and_never_as_python_writes_them() -
     rows = [replace(one, settings=settings, figures=replace(one.figures, counts=counts)), other]
     by_title = {section.title: section for section in page([], rows).sections}
     (counted,) = by_title["Counts"].blocks
-    assert isinstance(counted, Table) and list(counted.columns) == ["count", "yarn_fair", "quicksilver", "what it is"]
+    assert isinstance(counted, ReportTable) and list(counted.columns) == [
+        "count",
+        "yarn_fair",
+        "quicksilver",
+        "what it is",
+    ]
     assert [cells[:3] for cells in counted.rows] == [
         ["`tasks`", 4, 4],
         ["`granted Q`", None, 3],
@@ -117,7 +124,7 @@ def test_counts_and_settings_stand_in_tables_and_never_as_python_writes_them() -
     ]
     assert all(cells[3] for cells in counted.rows)
     table, code = by_title["Settings"].blocks
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     assert list(table.rows) == [["`k`", 1, None], ["`end_beats`", None, True], ["`reuse_s`", None, "not set"]]
     assert code == Code("policies:\n  preset: default\n  queues:\n  - a", "Of `quicksilver`")
 

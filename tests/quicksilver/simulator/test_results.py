@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.report.model import Estimate
+from quicksilver.report.model import ReportEstimate
 from quicksilver.simulator.figures import Figures
 from quicksilver.simulator.results import (
     better,
@@ -40,7 +40,7 @@ ROWS = [row("a", 1, 10.0), row("b k=2", 1, 5.0, k=2), row("a", 2, 12.0), row("b 
 
 def test_means_have_intervals_over_seeds() -> None:
     result = metric(by_label(ROWS)["a"], "mean_all")
-    assert isinstance(result, Estimate)
+    assert isinstance(result, ReportEstimate)
     assert (result.value, result.low) == (11.0, pytest.approx(11 - 12.706))
     assert metric(ROWS[:1], "mean_all") == 10.0
     assert metric(ROWS, "wait_all") == 0.0
@@ -50,7 +50,7 @@ def test_means_have_intervals_over_seeds() -> None:
 def test_ratios_are_paired_by_seed_whatever_the_order() -> None:
     variants = by_label([*ROWS[:1], *ROWS[:0:-1]])
     result = compared(variants["a"], variants["b k=2"], "mean_all")
-    assert isinstance(result, Estimate)
+    assert isinstance(result, ReportEstimate)
     assert result.value == pytest.approx((0.5 * 6.1 / 12) ** 0.5, abs=1e-4)
     assert result.low < 0.5 < result.high
     assert compared(variants["a"][:1], variants["b k=2"], "mean_all") == 0.5
@@ -58,9 +58,9 @@ def test_ratios_are_paired_by_seed_whatever_the_order() -> None:
 
 
 def test_what_is_better_depends_on_the_figure_and_on_doubt() -> None:
-    assert better("mean_all", Estimate(0.5, 0.4, 0.6)) is True
-    assert better("utilisation", Estimate(0.5, 0.4, 0.6)) is False
-    assert better("mean_all", Estimate(0.5, 0.4, 1.1)) is None
+    assert better("mean_all", ReportEstimate(0.5, 0.4, 0.6)) is True
+    assert better("utilisation", ReportEstimate(0.5, 0.4, 0.6)) is False
+    assert better("mean_all", ReportEstimate(0.5, 0.4, 1.1)) is None
     assert better("mean_all", 0.5) is None
 
 

@@ -15,30 +15,30 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
-from quicksilver.simulator.run import Offer, Row, RunError, run_all
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
+from quicksilver.simulator.run import Row, RunError, SystemOffer, run_all
 from quicksilver.simulator.source import Trace
-from quicksilver.simulator.sweep import Case, Choice, Wanted, cases, variants
+from quicksilver.simulator.sweep import Case, SweepChoice, SweepWish, cases, variants
 from quicksilver.simulator.traces.source import Source
 from tests.quicksilver.simulator.queues import SYSTEM, Settings, register, write_trace
 
 
 @pytest.fixture
-def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemOffer:
     register(monkeypatch)
-    return Offer(Trace(Source(str(write_trace(tmp_path / "trace.jsonl")))), ClusterModel(10), 10.0)
+    return SystemOffer(Trace(Source(str(write_trace(tmp_path / "trace.jsonl")))), ClusterModel(10), 10.0)
 
 
-def wanted(*swept: Choice) -> list[Case]:
-    return cases(variants(Wanted(("queues",), (), swept)), (1, 2))
+def wanted(*swept: SweepChoice) -> list[Case]:
+    return cases(variants(SweepWish(("queues",), (), swept)), (1, 2))
 
 
 def told(rows: Iterable[tuple[Case, Row]]) -> dict[str, Any]:
     return {case.key: asdict(replace(row, cpu_s=0)) for case, row in rows}
 
 
-def test_equal_seeds_give_equal_results_on_any_number_of_processes(offer: Offer) -> None:
-    some = wanted(Choice("choices", (1, 2, 10)))
+def test_equal_seeds_give_equal_results_on_any_number_of_processes(offer: SystemOffer) -> None:
+    some = wanted(SweepChoice("choices", (1, 2, 10)))
     arrived = [0, 0]
 
     def count(at: int, jobs: int) -> None:
@@ -51,39 +51,39 @@ def test_equal_seeds_give_equal_results_on_any_number_of_processes(offer: Offer)
     assert next(iter(alone.values()))["figures"]["metrics"]["jobs_long"] == 12
 
 
-def test_no_runs_need_no_processes(offer: Offer) -> None:
+def test_no_runs_need_no_processes(offer: SystemOffer) -> None:
     assert list(run_all(offer, [], 2, lambda _: None)) == []
 
 
-def test_a_run_that_fails_names_itself_and_ends_the_others(offer: Offer) -> None:
-    some = wanted(Choice("fails_at", (0, 5)))
+def test_a_run_that_fails_names_itself_and_ends_the_others(offer: SystemOffer) -> None:
+    some = wanted(SweepChoice("fails_at", (0, 5)))
     for processes in (1, 2):
         with pytest.raises(RunError, match=r"queues fails_at=5, seed [12]: job 5 fits nowhere"):
             list(run_all(offer, some, processes, lambda _: None))
 
 
-def test_a_sampled_trace_differs_by_seed_and_is_the_same_for_all_systems(offer: Offer) -> None:
+def test_a_sampled_trace_differs_by_seed_and_is_the_same_for_all_systems(offer: SystemOffer) -> None:
     part = replace(offer, trace=replace(offer.trace, sample_ratio=0.5))
-    rows = [row for _, row in run_all(part, wanted(Choice("choices", (1, 2))), 1, lambda _: None)]
+    rows = [row for _, row in run_all(part, wanted(SweepChoice("choices", (1, 2))), 1, lambda _: None)]
     jobs = [row.figures.metrics["jobs_all"] for row in rows]
     assert jobs[0] == jobs[1] != jobs[2] == jobs[3]
     assert 100 < max(job.arrives_s for job in part.trace.jobs_of(1)) < 120
 
 
-def test_arrivals_may_be_dates(offer: Offer, tmp_path: Path) -> None:
+def test_arrivals_may_be_dates(offer: SystemOffer, tmp_path: Path) -> None:
     dated = tmp_path / "dated.txt"
     dated.write_text("1700000000 1 10 10\n1700000005 1 10 10\n")
     jobs = replace(offer, trace=Trace(Source(str(dated)))).trace.jobs_of(1)
     assert [job.arrives_s for job in jobs] == [0, 5]
 
 
-def test_wrong_estimates_are_told_and_classes_stay(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_estimates_are_told_and_classes_stay(offer: SystemOffer, monkeypatch: pytest.MonkeyPatch) -> None:
     told_s: list[list[float]] = []
 
     class Listening:
         name, Settings = "queues", Settings
 
-        def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
+        def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
             kept = list(jobs)
             told_s.append([job.estimate_s for job in kept])
             return SYSTEM.run(kept, cluster, settings, seed)
@@ -95,18 +95,18 @@ def test_wrong_estimates_are_told_and_classes_stay(offer: Offer, monkeypatch: py
     assert {row.figures.metrics["jobs_long"] for row in rows} == {12}
 
 
-def test_a_generator_makes_other_jobs_for_each_seed(offer: Offer) -> None:
+def test_a_generator_makes_other_jobs_for_each_seed(offer: SystemOffer) -> None:
     made = replace(offer, trace=Trace(Source("gen:yahoo", jobs=20)))
     first, second = ([job.durations_s for job in made.trace.jobs_of(seed)] for seed in (1, 2))
     assert len(first) == len(second) == 20
     assert first != second
 
 
-def test_lost_jobs_are_no_result(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_jobs_are_no_result(offer: SystemOffer, monkeypatch: pytest.MonkeyPatch) -> None:
     class Losing:
         name, Settings = "queues", Settings
 
-        def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
+        def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
             found = SYSTEM.run(jobs, cluster, settings, seed)
             found.jobs.pop()
             return found
@@ -138,7 +138,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_killed_sweep_goes_on_and_its_processes_end_with_it(offer: Offer, tmp_path: Path) -> None:
+def test_a_killed_sweep_goes_on_and_its_processes_end_with_it(offer: SystemOffer, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_KILLED)
     options = [offer.trace.source.name, "--system=queues", "--sweep=choices=1,2,5", "--seeds=2", "--nodes=10"]

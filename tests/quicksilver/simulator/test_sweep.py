@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quicksilver.simulator.errors import UnknownSystemError
-from quicksilver.simulator.sweep import Choice, StudyError, Wanted, cases, choice, split, value_of, variants
+from quicksilver.simulator.sweep import StudyError, SweepChoice, SweepWish, cases, choice, split, value_of, variants
 from tests.quicksilver.simulator.queues import register
 
 
@@ -35,7 +35,7 @@ def test_commas_within_brackets_and_quotes_stay() -> None:
 
 
 def test_choices() -> None:
-    assert choice("place.k=10,20,20,50", "--sweep") == Choice("place.k", (10, 20, 50))
+    assert choice("place.k=10,20,20,50", "--sweep") == SweepChoice("place.k", (10, 20, 50))
     assert choice("a=1,1.0,true", "--sweep").values == (1, 1.0, True)
     assert choice("a=x,y", "--set", several=False).values == ("x,y",)
     for text in ("a", "=1", "a=", "a=1,,2"):
@@ -44,10 +44,10 @@ def test_choices() -> None:
 
 
 def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
-    wanted = Wanted(
+    wanted = SweepWish(
         ("queues", "others"),
-        (Choice("cutoff_s", (5,)), Choice("others.choices", (4,))),
-        (Choice("queues.choices", (1, 2)), Choice("fails_at", (0, 7))),
+        (SweepChoice("cutoff_s", (5,)), SweepChoice("others.choices", (4,))),
+        (SweepChoice("queues.choices", (1, 2)), SweepChoice("fails_at", (0, 7))),
         cutoff_s=90.0,
     )
     varied = variants(wanted)
@@ -71,53 +71,55 @@ def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
 
 def test_the_study_s_cutoff_and_policies_reach_who_takes_them() -> None:
     section = {"place": {"policy": "topk_wait", "settings": {"k": 5}}}
-    wanted = Wanted(("queues",), (), (Choice("place.k", (10, 20)),), section, 90.0)
+    wanted = SweepWish(("queues",), (), (SweepChoice("place.k", (10, 20)),), section, 90.0)
     varied = variants(wanted)
     assert [variant.settings["cutoff_s"] for variant in varied] == [90.0, 90.0]
     assert varied[1].settings["policies"] == {"place": {"policy": "topk_wait", "settings": {"k": 20}}}
     assert section["place"]["settings"] == {"k": 5}
-    (one,) = variants(Wanted(("queues",), (Choice("place", ("random",)),)))
+    (one,) = variants(SweepWish(("queues",), (SweepChoice("place", ("random",)),)))
     assert one.settings["policies"] == {"place": {"policy": "random"}}
     with pytest.raises(StudyError, match=r"queues\.policies\.place\.settings\.k: must be >= 1, got 0"):
-        variants(Wanted(("queues",), (), (Choice("place.k", (0,)),), section))
+        variants(SweepWish(("queues",), (), (SweepChoice("place.k", (0,)),), section))
 
 
 def test_policies_that_are_the_system_s_own_are_changed_not_replaced() -> None:
     section = {"queues": ["a"], "place": {"policy": "topk_wait"}}
-    wanted = Wanted(("mercury", "opportunistic"), (), (Choice("place.k", (7,)),), section)
+    wanted = SweepWish(("mercury", "opportunistic"), (), (SweepChoice("place.k", (7,)),), section)
     mercury, opportunistic = (variant.settings["policies"] for variant in variants(wanted))
     assert (mercury["queues"], mercury["place"]) == (["a"], {"policy": "topk_wait", "settings": {"k": 7}})
     assert opportunistic["place"] == {"policy": "least_queue", "settings": {"k": 7}}
     assert opportunistic["order"] == {"policy": "fifo"}
-    (other,) = variants(Wanted(("opportunistic",), (Choice("place", ("random",)), Choice("route", ("only_g",)))))
+    (other,) = variants(
+        SweepWish(("opportunistic",), (SweepChoice("place", ("random",)), SweepChoice("route", ("only_g",))))
+    )
     assert other.settings["policies"]["place"] == {"policy": "random"}
     assert other.settings["policies"]["routes"] == [{"policy": "only_g"}]
 
 
 def test_settings_of_a_slot_that_is_not_named_are_those_of_the_default_policy() -> None:
-    for_k, for_share = Choice("place.k", (7,)), Choice("quota.factor", (0.5,))
-    (one,) = variants(Wanted(("quicksilver",), (for_k, for_share), policies={"queues": ["*"]}))
+    for_k, for_share = SweepChoice("place.k", (7,)), SweepChoice("quota.factor", (0.5,))
+    (one,) = variants(SweepWish(("quicksilver",), (for_k, for_share), policies={"queues": ["*"]}))
     assert one.settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
     assert one.settings["policies"]["quota"]["policy"] == "queue_share"
 
 
 def test_equal_settings_are_run_once() -> None:
-    assert len(variants(Wanted(("queues",), (), (Choice("cutoff_s", (5, 5.0)),)))) == 1
+    assert len(variants(SweepWish(("queues",), (), (SweepChoice("cutoff_s", (5, 5.0)),)))) == 1
 
 
 def test_mistakes_are_told_before_anything_runs() -> None:
     with pytest.raises(StudyError, match=r"--sweep: queues and others have no setting 'choises'; did you mean choices"):
-        variants(Wanted(("queues", "others"), (), (Choice("choises", (1,)),)))
+        variants(SweepWish(("queues", "others"), (), (SweepChoice("choises", (1,)),)))
     with pytest.raises(StudyError, match=r"queues\.choices: must be >= 1, got 0 \(queues to look at, 1\.\.\)"):
-        variants(Wanted(("queues",), (), (Choice("choices", (0,)),)))
+        variants(SweepWish(("queues",), (), (SweepChoice("choices", (0,)),)))
     with pytest.raises(StudyError, match=r"--set: queues has no setting 'others\.choices'"):
-        variants(Wanted(("queues",), (Choice("others.choices", (1,)),)))
+        variants(SweepWish(("queues",), (SweepChoice("others.choices", (1,)),)))
     with pytest.raises(UnknownSystemError):
-        variants(Wanted(("queue",)))
+        variants(SweepWish(("queue",)))
 
 
 def test_single_settings_go_to_the_policy_of_the_preset() -> None:
-    (one,) = variants(Wanted(("quicksilver",), (Choice("preempt.quantum_s", (20,)),)))
+    (one,) = variants(SweepWish(("quicksilver",), (SweepChoice("preempt.quantum_s", (20,)),)))
     assert one.settings["policies"] == {"preset": "default", "preempt": {"settings": {"quantum_s": 20}}}
     assert one.label == "quicksilver preset=default preempt.quantum_s=20"
 
@@ -125,8 +127,14 @@ def test_single_settings_go_to_the_policy_of_the_preset() -> None:
 def test_rows_are_named_after_the_policies_that_run() -> None:
     only_q = {"queues": ["*"], "routes": [{"policy": "only_q"}], "place": {"policy": "late"}}
     systems = ("quicksilver", "kairos", "opportunistic")
-    assert [one.label for one in variants(Wanted(systems))] == ["quicksilver preset=default", "kairos", "opportunistic"]
-    found = variants(Wanted(systems, (), (Choice("place", ("late", "random")),), {"preset": "mercury", **only_q}))
+    assert [one.label for one in variants(SweepWish(systems))] == [
+        "quicksilver preset=default",
+        "kairos",
+        "opportunistic",
+    ]
+    found = variants(
+        SweepWish(systems, (), (SweepChoice("place", ("late", "random")),), {"preset": "mercury", **only_q})
+    )
     assert [one.label for one in found] == [
         "quicksilver preset=mercury route=only_q place=late",
         "quicksilver preset=mercury route=only_q place=random",
@@ -138,8 +146,8 @@ def test_rows_are_named_after_the_policies_that_run() -> None:
 
 
 def test_a_base_line_varies_with_the_world_and_not_with_the_policies() -> None:
-    swept = (Choice("place.k", (5, 9)), Choice("report_s", (1, 2)))
-    found = variants(Wanted(("yarn_fifo", "quicksilver"), (), swept, {"queues": ["*"]}, base_line=True))
+    swept = (SweepChoice("place.k", (5, 9)), SweepChoice("report_s", (1, 2)))
+    found = variants(SweepWish(("yarn_fifo", "quicksilver"), (), swept, {"queues": ["*"]}, base_line=True))
     assert [one.label for one in found] == [
         "quicksilver only_g report_s=1",
         "quicksilver only_g report_s=2",
@@ -151,7 +159,7 @@ def test_a_base_line_varies_with_the_world_and_not_with_the_policies() -> None:
         *(f"quicksilver  place.k={k} report_s={s}".replace("  ", " ") for k in (5, 9) for s in (1, 2)),
     ]
     assert {one.settings["policies"]["routes"][0]["policy"] for one in found[:2]} == {"only_g"}
-    (shipped,) = variants(Wanted(("opportunistic",)))
+    (shipped,) = variants(SweepWish(("opportunistic",)))
     assert [one.settings["policies"] for one in found[4:6]] == [shipped.settings["policies"]] * 2
-    named = [one.label for one in variants(Wanted(("yarn_fair", "quicksilver"), base_line=True))]
+    named = [one.label for one in variants(SweepWish(("yarn_fair", "quicksilver"), base_line=True))]
     assert named.count("yarn_fair") == 1 and len(named) == 5

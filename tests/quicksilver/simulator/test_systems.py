@@ -8,10 +8,10 @@ from policies.settings_model import descriptions
 from quicksilver.simulator import systems
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import UnknownSystemError
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import ABOUT, SYSTEMS, SystemSettings, load
 
-JOB = Job(1, 5.0, (1.0, 3.0), estimate_s=2.0)
+JOB = SimulatedJob(1, 5.0, (1.0, 3.0), estimate_s=2.0)
 CLUSTER = ClusterModel(nodes=1, slots=2)
 
 

@@ -17,10 +17,10 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.master_api import MasterApi
 from quicksilver_apps.client.master_places import MasterPlaces
-from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.records import ClientRecords
 from quicksilver_apps.client.rm import id_of
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.client.submission import Described, Submitter
 from quicksilver_apps.description.model import Application
 from quicksilver_lab.cluster.cluster import Cluster
@@ -34,10 +34,10 @@ class RunningApp:
 
     def __init__(self, cluster: Cluster, folder: Path, description: dict[str, Any]) -> None:
         self.cluster = cluster
-        site = Site.load(cluster.conf_dir)
+        site = ClusterSite.load(cluster.conf_dir)
         session = Session(site, Login.of(site), f"file://{folder}/staging")
         app = Application.model_validate({"version": 1, **description})
-        submitter = Submitter(session, records=Records(folder / "records"))
+        submitter = Submitter(session, records=ClientRecords(folder / "records"))
         self.record = asyncio.run(submitter.submit(Described(app, folder, "test")))
         self.id = self.record.application_id
 
@@ -69,7 +69,7 @@ class RunningApp:
             return {}
 
     async def _ask(self, do: Callable[[MasterApi], Awaitable[T]]) -> T:
-        site = Site.load(self.cluster.conf_dir)
+        site = ClusterSite.load(self.cluster.conf_dir)
         async with Session(site, Login.of(site)).rm() as rm:
             url = await MasterPlaces().url_of(rm, await rm.report(id_of(self.id)))
         async with MasterApi(url, self.id, self.record.key) as api:

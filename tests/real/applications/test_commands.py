@@ -12,7 +12,7 @@ import requests
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
-from quicksilver_apps.client.records import HOME, Records
+from quicksilver_apps.client.records import HOME, ClientRecords
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
 from quicksilver_lab.cluster.spec import ClusterSpec
@@ -64,13 +64,13 @@ def test_an_application_is_asked_scaled_and_killed(program: Program, tmp_path: P
     assert scaled.exit_code == 0 and "1 instances are wanted" in scaled.output
     beyond = program("scale", app_id, "main", 3)
     assert beyond.exit_code == 1 and "count: 3 is not within 0 and 2" in beyond.stderr
-    assert Records().required(app_id).staging
+    assert ClientRecords().required(app_id).staging
     killed = program("kill", app_id)
     assert killed.output.strip() == f"{app_id} ended in order: killed"
-    assert Records().required(app_id).staging == "", "its files are removed"
+    assert ClientRecords().required(app_id).staging == "", "its files are removed"
     assert program("wait", app_id).exit_code == 3
     assert program("clean", "--forget").exit_code == 0
-    assert Records().all() == []
+    assert ClientRecords().all() == []
 
 
 @pytest.fixture(scope="module")
@@ -114,4 +114,4 @@ def test_of_1000_submissions_at_once_none_is_lost(
     assert {each["id"] for each in answer if each["state"] in ("ACCEPTED", "RUNNING")} == accepted
     assert len(answer) == SUBMISSIONS
     assert {path.name for path in (tmp_path / "staging").glob("*/applications/*")} == accepted
-    assert {each.application_id for each in Records().all()} == accepted
+    assert {each.application_id for each in ClientRecords().all()} == accepted

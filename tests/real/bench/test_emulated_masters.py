@@ -11,7 +11,7 @@ import pytest
 from quicksilver_lab.bench.emulator.masters.am import AmSettings
 from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver_lab.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
-from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
+from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings, host_of
 from quicksilver_lab.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
 from quicksilver_lab.cluster.ports import free_base_port
 
@@ -29,7 +29,7 @@ def jobs() -> list[JobSpec]:
 async def story(folder: Path, port: int) -> None:
     shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC, java=())
     async with asyncio.timeout(240), resource_manager(folder, shape, options) as rm:
-        nodes = Nodes(NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100))
+        nodes = EmulatedNodes(NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100))
         try:
             await nodes.start(NODES, rm.addresses.tracker)
             await until_running(rm, NODES)

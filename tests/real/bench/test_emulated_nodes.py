@@ -8,8 +8,8 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
-from quicksilver_lab.bench.emulator.nodes.nm import Counts
-from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.nm import NmCounts
+from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
 from quicksilver_lab.bench.emulator.rm import (
     OPPORTUNISTIC,
     NodeShape,
@@ -57,7 +57,7 @@ async def run_all(master: AmClient) -> tuple[dict[str, y.ExecutionTypeProto.Valu
     return kinds, ended
 
 
-async def work(rm: Running, nodes: Nodes) -> None:
+async def work(rm: Running, nodes: EmulatedNodes) -> None:
     began: dict[str, float] = {}
     done: dict[str, float] = {}
     nodes.umbilical = lambda name, kind, now_s: (began if kind == "began" else done).__setitem__(name, now_s)
@@ -75,7 +75,7 @@ async def work(rm: Running, nodes: Nodes) -> None:
     assert set(ended.values()) <= {0, -108}  # an opportunistic one may have made room, or been shed
     assert done.keys() == {name for name, status in ended.items() if status == 0}
     assert all(0.999 <= done[name] - began[name] < 30 for name in done)
-    counts: Counts = nodes.counts()
+    counts: NmCounts = nodes.counts()
     assert counts.succeeded == len(done) and counts.started == len(began)
     assert counts.killed_for_room + counts.shed + counts.queue_full == 2 * EACH - len(done)
     assert nodes.tally.processes == nodes.tally.missed == 0 and not nodes.tally.refused
@@ -88,7 +88,9 @@ def test_guaranteed_and_opportunistic_containers_run_to_their_end(tmp_path: Path
     async def go() -> None:
         shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC, java=())
         async with asyncio.timeout(240), resource_manager(tmp_path / "rm", shape, options) as rm:
-            nodes = Nodes(NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100))
+            nodes = EmulatedNodes(
+                NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100)
+            )
             try:
                 await work(rm, nodes)
             finally:

@@ -12,8 +12,8 @@ import pytest
 
 from quicksilver.common.hadoop.yarn_client import ContainerRefusedError
 from quicksilver_lab.bench.las import gstart, modes, workload
-from quicksilver_lab.bench.las.jobs import Job, Scale, Stage
-from quicksilver_lab.bench.las.master import Master, Site
+from quicksilver_lab.bench.las.jobs import JobStage, LasJob, LasScale
+from quicksilver_lab.bench.las.master import LasMaster, LasSite
 from quicksilver_lab.bench.las.umbilical import opened
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 
 T = TypeVar("T")
 
-SCALE = Scale()
+SCALE = LasScale()
 MODE = modes.opportunistic(SCALE)
 WAIT_S = 60
 
@@ -48,8 +48,8 @@ def burners(cluster: Cluster) -> list[str]:
 
 
 def test_a_workload_runs_in_stages_and_leaves_nothing_behind(stock: Cluster) -> None:
-    stages = (Stage(20, 3, 0.3), Stage(10, 1, 0.2))
-    jobs = [Job(number, "small", 0.5 * number, stages) for number in range(3)]
+    stages = (JobStage(20, 3, 0.3), JobStage(10, 1, 0.2))
+    jobs = [LasJob(number, "small", 0.5 * number, stages) for number in range(3)]
     fifo = modes.fifo(SCALE)  # the same cluster, but guaranteed containers are asked for
     run = workload.measure(stock, fifo, jobs, workload.Pace(limit_s=WAIT_S), lambda _: None)
     for one in run.outcomes:
@@ -64,7 +64,7 @@ def test_a_workload_runs_in_stages_and_leaves_nothing_behind(stock: Cluster) -> 
 
 
 def test_what_is_not_over_in_time_is_told(stock: Cluster) -> None:
-    jobs = [Job(1, "small", 0.0, (Stage(20, 1, 0.2),)), Job(2, "long", 0.0, (Stage(20, 1, 1e6),))]
+    jobs = [LasJob(1, "small", 0.0, (JobStage(20, 1, 0.2),)), LasJob(2, "long", 0.0, (JobStage(20, 1, 1e6),))]
     run = workload.measure(stock, MODE, jobs, workload.Pace(0.2, 0.0, 8.0), lambda _: None)
     small, long = run.outcomes
     assert small.broken == "" and small.completion_s is not None
@@ -81,15 +81,15 @@ def wait_for_none(cluster: Cluster) -> bool:
     return not burners(cluster)
 
 
-async def begun(master: Master, number: int = 1) -> None:
+async def begun(master: LasMaster, number: int = 1) -> None:
     async with asyncio.timeout(WAIT_S):
         while master.alive < number:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 def test_a_killed_process_is_a_failure_and_runs_again(stock: Cluster) -> None:
-    async def main(where: Site) -> Master:
-        master = Master(where, [Stage(20, 1, 2.0)], name="stumbles")
+    async def main(where: LasSite) -> LasMaster:
+        master = LasMaster(where, [JobStage(20, 1, 2.0)], name="stumbles")
         life = asyncio.create_task(master.run())
         await begun(master)
         [task] = master.tasks
@@ -105,8 +105,8 @@ def test_a_killed_process_is_a_failure_and_runs_again(stock: Cluster) -> None:
 
 
 def test_a_task_that_always_fails_breaks_its_job(stock: Cluster) -> None:
-    async def main(where: Site) -> Master:
-        master = Master(where, [Stage(20, 1, 0.0)], name="fails")
+    async def main(where: LasSite) -> LasMaster:
+        master = LasMaster(where, [JobStage(20, 1, 0.0)], name="fails")
         where.umbilical.command = lambda *_: "exit 3"  # type: ignore[method-assign]
         await master.run()
         return master
@@ -116,7 +116,7 @@ def test_a_task_that_always_fails_breaks_its_job(stock: Cluster) -> None:
 
 
 def test_a_node_refuses_a_container_twice(stock: Cluster) -> None:
-    async def main(where: Site) -> str:
+    async def main(where: LasSite) -> str:
         starter = gstart.Starter(where)
         await starter.connect()
         try:
@@ -133,7 +133,7 @@ def test_a_node_refuses_a_container_twice(stock: Cluster) -> None:
 
 
 def test_a_guaranteed_start_on_a_full_stock_node_kills_an_opportunistic_one(stock: Cluster) -> None:
-    async def main(where: Site) -> gstart.Starts:
+    async def main(where: LasSite) -> gstart.LasStarts:
         return await gstart.starts(where, count=2, alive=2, fillers=4)
 
     found = asyncio.run(_with_site(stock, main))
@@ -142,6 +142,6 @@ def test_a_guaranteed_start_on_a_full_stock_node_kills_an_opportunistic_one(stoc
     assert wait_for_none(stock)
 
 
-async def _with_site(cluster: Cluster, main: Callable[[Site], Awaitable[T]]) -> T:
+async def _with_site(cluster: Cluster, main: Callable[[LasSite], Awaitable[T]]) -> T:
     with opened(cluster.spec.workdir / "tasks.pipe") as umbilical:
         return await main(workload.site(cluster, MODE, umbilical, workload.Pace(0.2, 0.0)))

@@ -7,15 +7,15 @@ import pytest
 from quicksilver_lab.bench.emulator.model import RunResult
 from quicksilver_lab.bench.mercury.figures import figures
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
-from quicksilver_lab.bench.mercury.plan import Size, Step
+from quicksilver_lab.bench.mercury.plan import ClusterSize, Step
 from quicksilver_lab.bench.mercury.step import carry_out, spec
 from quicksilver_lab.cluster.ports import free_base_port
 
-SMALL = Size(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
+SMALL = ClusterSize(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
 
 
 def test_a_step_names_the_settings_of_its_competitor() -> None:
-    found = spec(Step("fixed_2s", "opportunistic_half", 1, Size()), 20000)
+    found = spec(Step("fixed_2s", "opportunistic_half", 1, ClusterSize()), 20000)
     assert (found.slots, found.concurrent) == (256, 27)
     assert found.masters.am.opportunistic_percent == 50
     assert found.nodes.max_queue_length == 15
@@ -26,25 +26,25 @@ def test_a_step_names_the_settings_of_its_competitor() -> None:
 
 def test_masters_may_beat_faster_than_nodes() -> None:
     for name, beat_s in (("only_g_fair", 1.0), ("only_g_fair_fast", 0.2), ("only_g_tuned_fast", 0.2)):
-        found = spec(Step("fixed_2s", name, 1, Size()), 20000)
+        found = spec(Step("fixed_2s", name, 1, ClusterSize()), 20000)
         assert (found.masters.heartbeat_s, found.rm.heartbeat_s) == (beat_s, 1.0)
 
 
 def test_a_preempting_fair_scheduler_says_who_starves() -> None:
-    rm = spec(Step("fixed_2s", "only_g_fair_preempt", 1, Size()), 20000).rm
+    rm = spec(Step("fixed_2s", "only_g_fair_preempt", 1, ClusterSize()), 20000).rm
     assert rm.yarn["yarn.scheduler.fair.preemption"] == "true"
     assert rm.fair_scheduler["defaultFairSharePreemptionTimeout"] == "5"
 
 
 def test_one_node_of_sixteen_is_a_straggler() -> None:
-    nodes = spec(Step("stragglers", "only_g_tuned", 1, Size()), 20000).nodes
+    nodes = spec(Step("stragglers", "only_g_tuned", 1, ClusterSize()), 20000).nodes
     assert [number for number in range(64) if nodes.slow(number)] == [15, 31, 47, 63]
     assert nodes.slow_times == 3.0
-    assert not any(spec(Step("fixed_2s", "only_g_tuned", 1, Size()), 20000).nodes.slow(n) for n in range(64))
+    assert not any(spec(Step("fixed_2s", "only_g_tuned", 1, ClusterSize()), 20000).nodes.slow(n) for n in range(64))
 
 
 def test_quicksilver_stands_before_resource_manager_and_nodes() -> None:
-    found = spec(Step("fixed_2s", "quicksilver_las", 1, Size()), 20000)
+    found = spec(Step("fixed_2s", "quicksilver_las", 1, ClusterSize()), 20000)
     assert found.rm.behind_proxy
     assert found.nodes.relay.mark_guaranteed
     assert (found.nodes.relay.extra.vcores, found.nodes.relay.extra.memory_mb) == (4, 4096)

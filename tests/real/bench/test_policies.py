@@ -9,17 +9,17 @@ from policies.config.policy_set import Policies
 from quicksilver_lab.bench.las.master import Counts
 from quicksilver_lab.bench.policies import real
 from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION
-from quicksilver_lab.bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
+from quicksilver_lab.bench.policies.real import RealJob, RealLife, RealPlan, draw, metrics, spec, variants, wrong
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.ports import free_base_port
 
 
-def life(job: Job, began: list[float | None], ended: list[float | None], **counts: int) -> Life:
-    return Life(job, 100.0, began, ended, Counts(**counts))
+def life(job: RealJob, began: list[float | None], ended: list[float | None], **counts: int) -> RealLife:
+    return RealLife(job, 100.0, began, ended, Counts(**counts))
 
 
 def test_jobs_are_the_same_for_equal_seeds() -> None:
-    plan = Plan()
+    plan = RealPlan()
     jobs = draw(plan, 1)
     assert jobs == draw(plan, 1) != draw(plan, 2)
     assert [job.arrives_s for job in jobs if job.queue == PRODUCTION] == list(plan.g_at_s)
@@ -29,17 +29,17 @@ def test_jobs_are_the_same_for_equal_seeds() -> None:
 
 
 def test_figures_are_of_batch_tasks_and_of_guaranteed_ones_apart() -> None:
-    batch = life(Job(BATCH, 0.0, (1.0, 1.0)), [101.0, 103.0], [102.0, 104.0], granted=4, opportunistic=3, killed=1)
-    production = life(Job(PRODUCTION, 0.0, (1.0,)), [100.5], [101.5], granted=1)
+    batch = life(RealJob(BATCH, 0.0, (1.0, 1.0)), [101.0, 103.0], [102.0, 104.0], granted=4, opportunistic=3, killed=1)
+    production = life(RealJob(PRODUCTION, 0.0, (1.0,)), [100.5], [101.5], granted=1)
     found = metrics([batch, production])
     assert found["tasks_per_s"] == 0.5 and found["wait_mean_s"] == 2.0 and found["completion_mean_s"] == 4.0
     assert found["g_wait_p95_s"] == 0.5 and found["again_per_1000"] == 500 and found["queueable_ratio"] == 0.75
 
 
 def test_a_job_that_is_not_over_is_told() -> None:
-    late = life(Job(BATCH, 0.0, (1.0,)), [None], [None])
+    late = life(RealJob(BATCH, 0.0, (1.0,)), [None], [None])
     late.broken = "not over in time"
-    failed = life(Job(BATCH, 0.0, (1.0,)), [1.0], [2.0], failed=1)
+    failed = life(RealJob(BATCH, 0.0, (1.0,)), [1.0], [2.0], failed=1)
     failed.counts.reasons.append("exit 1")
     assert wrong([late, failed]) == ["not over in time", "a task failed: exit 1"]
 
@@ -49,7 +49,7 @@ def test_variants_load_and_are_all_against_the_baseline() -> None:
     assert found[0].name == "baseline" and {one.against for one in found} == {"baseline"}
     assert {one.name for one in found} | set(absent) == set(real.NAMES)
     for one in found:
-        Policies.load(real.section(Plan(), one))
+        Policies.load(real.section(RealPlan(), one))
     assert variants(["nope"]) == ([], ["nope"])
 
 
@@ -70,7 +70,7 @@ def test_tasks_sleep_and_tell_begin_and_end(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_run_ends_well(tmp_path: Path) -> None:
-    plan = Plan(nodes=1, jobs=2, arrivals_s=1.0, tasks=(2, 3), g_at_s=(0.5,), g_tasks=1)
+    plan = RealPlan(nodes=1, jobs=2, arrivals_s=1.0, tasks=(2, 3), g_at_s=(0.5,), g_tasks=1)
     (baseline,), _ = variants(["baseline"])
     cluster = Cluster(spec(plan, tmp_path, free_base_port(1)))
     cluster.start()

@@ -10,7 +10,7 @@ import pytest
 
 from quicksilver_lab.bench.resize import rate
 from quicksilver_lab.bench.resize.calls import cgroup_resizer
-from quicksilver_lab.bench.resize.stand_ins import BenchError
+from quicksilver_lab.bench.resize.stand_ins import StandInError
 from quicksilver_lab.workloads.servers.dockerd import missing
 
 pytestmark = [pytest.mark.alone, pytest.mark.long]
@@ -55,7 +55,7 @@ def cgroups() -> None:
     try:
         with cgroup_resizer():
             return
-    except BenchError as error:
+    except StandInError as error:
         pytest.skip(str(error))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver_lab.cluster.ports import free_base_port
 from quicksilver_lab.workloads.faults import plan
-from quicksilver_lab.workloads.faults.__main__ import Options, noticed, run
+from quicksilver_lab.workloads.faults.__main__ import CampaignOptions, noticed, run
 from quicksilver_lab.workloads.faults.jobs import MAPREDUCE, SHELL
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(590)]
@@ -19,7 +19,7 @@ FAULTS = 15
 
 
 def test_nobody_notices_one_of_each_fault_and_some_more(tmp_path: Path) -> None:
-    options = Options(
+    options = CampaignOptions(
         workdir=tmp_path / "faults",
         base_port=free_base_port(),
         faults=FAULTS,

@@ -18,7 +18,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
 from quicksilver_lab.bench.las.master import APP_TYPE
-from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.ports import free_base_port
@@ -145,7 +145,7 @@ def _busy(node: dict[str, Any]) -> bool:
     return bool(node["used_g"]["memory_mb"] or node["used_q"]["memory_mb"] or node["queue_length"])
 
 
-class Patient(Job):
+class Patient(SleepJob):
     """A job whose starts are tried again, as NMProxy does, until the container is over."""
 
     def __init__(self, am: AmClient, app_id: str) -> None:
@@ -175,7 +175,7 @@ class Patient(Job):
         await self._am.connect()
         self._line.release()
 
-    async def _start(self, container: y.ContainerProto, task: Task) -> None:
+    async def _start(self, container: y.ContainerProto, task: SleepTask) -> None:
         made = asyncio.create_task(self._try(container, task))
         self._starts.add(made)
         made.add_done_callback(self._tried)
@@ -185,7 +185,7 @@ class Patient(Job):
         if not made.cancelled() and made.exception() is not None:
             self.errors.append(repr(made.exception()))
 
-    async def _try(self, container: y.ContainerProto, task: Task) -> None:
+    async def _try(self, container: y.ContainerProto, task: SleepTask) -> None:
         address = container.nodeId.host, container.nodeId.port
         name = task.containers[-1]
         while name in self._running:
@@ -256,7 +256,7 @@ def play(cluster: Cluster, name: str, story: Callable[[Patient], Awaitable[None]
     asyncio.run(run())
 
 
-def once(tasks: list[Task]) -> None:
+def once(tasks: list[SleepTask]) -> None:
     """Each container has ended exactly once, the last one well; the others for the system's reasons."""
     for task in tasks:
         assert len(task.exits) == len(task.containers), task

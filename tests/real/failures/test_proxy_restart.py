@@ -22,7 +22,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import measure
 
 pytestmark = pytest.mark.hadoop
@@ -94,7 +94,7 @@ def strike(stack: LocalDaemons, job: RunningJob, kill: Callable[[str], int], rng
 @pytest.mark.parametrize("how", ["killed", "upgraded"])
 def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, stack: LocalDaemons, how: str) -> None:
     target = f"/restart/{how}-{time.time_ns()}"
-    with Watch(cluster) as watch:
+    with RecordsWatch(cluster) as watch:
         job = start_wordcount(cluster, "/restart/input.txt", target, maps=MAPS, options=OPTIONS)
         took_s = strike(stack, job, stack.kill if how == "killed" else stack.upgrade, Random(7))
         result = job.wait(timeout_s=240)

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from quicksilver_lab.bench.las.modes import las_policies
-from quicksilver_lab.bench.sleep_job import SYSTEM, Job, job
+from quicksilver_lab.bench.sleep_job import SYSTEM, SleepJob, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.mapreduce import (
@@ -23,7 +23,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import measure
 from tests.real.requester import SCALE, burner, requester
 from tests.real.test_preemption import Node, until
@@ -71,7 +71,7 @@ async def kill(stack: LocalDaemons, name: str, address: Any) -> float:
     return took_s
 
 
-async def ends_well(asked: Job) -> None:
+async def ends_well(asked: SleepJob) -> None:
     """Wait until all is done; a task ends as preempted at most, and once."""
     await asked.until_done(within_s=120)
     codes = {code for task in asked.tasks for code in task.exits}
@@ -167,7 +167,7 @@ def test_a_mapreduce_job_does_not_notice(three: Cluster) -> None:
             killed.append(name)
 
     try:
-        with Watch(three) as watch:
+        with RecordsWatch(three) as watch:
             running = start_wordcount(three, "/restart/input.txt", target, maps=12, options=OPTIONS)
             result = running.wait(timeout_s=230, each=one)
         assert read_counts(three, target) == count_words(TEXT)

@@ -17,7 +17,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
 from quicksilver_lab.bench.las.master import APP_TYPE, title
 from quicksilver_lab.bench.las.modes import EXTRA
-from quicksilver_lab.bench.sleep_job import Job, Task, all_lives, job
+from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.ports import free_base_port
@@ -30,7 +30,7 @@ from quicksilver_lab.workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from quicksilver_lab.workloads.records import Watch, application_of
+from quicksilver_lab.workloads.records import RecordsWatch, application_of
 from rm_proxy.domain.exit_codes import preempted_status
 from tests.promise.helpers import behind
 from tests.real.conftest import NODES, VCORES
@@ -66,14 +66,14 @@ def admitting(
 
 @asynccontextmanager
 async def app(
-    cluster: Cluster, name: str, core: int, *tags: str, queue: str = "default", make: type[Job] = Job
-) -> AsyncIterator[Job]:
+    cluster: Cluster, name: str, core: int, *tags: str, queue: str = "default", make: type[SleepJob] = SleepJob
+) -> AsyncIterator[SleepJob]:
     """Run an application whose tags say what its core is."""
     async with job(cluster, name, queue=queue, make=make, tags=(f"core:{CORE}={core}", *tags)) as made:
         yield made
 
 
-class Returning(Job):
+class Returning(SleepJob):
     """Goes on after its connection broke: it dials again, and registers and asks anew where it is asked to."""
 
     async def beat(self) -> None:
@@ -120,18 +120,18 @@ async def until(true: Callable[[], Any], what: str, within_s: float = BEGINS_WIT
     return time.monotonic() - begun_s
 
 
-def containers(*tasks: Sequence[Task]) -> set[str]:
+def containers(*tasks: Sequence[SleepTask]) -> set[str]:
     return {cid for some in tasks for task in some for cid in task.containers}
 
 
-def running(cluster: Cluster, tasks: Sequence[Task]) -> int:
+def running(cluster: Cluster, tasks: Sequence[SleepTask]) -> int:
     """Return how many of these run now, by the NodeManagers."""
     lives = all_lives(cluster)
     found = [lives[cid] for cid in containers(tasks) if cid in lives]
     return sum(life.running_s is not None and life.over_s is None for life in found)
 
 
-def events(stack: LocalDaemons, tasks: Sequence[Task], kind: str) -> list[dict[str, Any]]:
+def events(stack: LocalDaemons, tasks: Sequence[SleepTask], kind: str) -> list[dict[str, Any]]:
     """Return what the sidecars reported of the tasks' containers."""
     reported = [stack.get(f"/v1/containers/{cid}") for cid in sorted(containers(tasks))]
     return [event for one in reported for event in one["events"] if event["kind"] == kind]
@@ -148,7 +148,7 @@ def test_the_second_application_has_none_of_its_core_until_the_first_ends(three_
     """Six places: the first has two core and four elastic containers, and could use more; the second needs five."""
     room = NODES * VCORES
 
-    async def run(stack: LocalDaemons) -> dict[str, list[Task]]:
+    async def run(stack: LocalDaemons) -> dict[str, list[SleepTask]]:
         async with app(three_nodes, "second", core=5) as second:
             async with app(three_nodes, "first", core=2) as first:
                 core = first.ask(2, 12.0, priority=CORE)
@@ -168,7 +168,7 @@ def test_the_second_application_has_none_of_its_core_until_the_first_ends(three_
             print(f"the second application ended {time.monotonic() - ended_s:.1f} s after the first")
             return {"core": core, "elastic": elastic, "late": late}
 
-    with admitting(three_nodes) as stack, Watch(three_nodes) as watch:
+    with admitting(three_nodes) as stack, RecordsWatch(three_nodes) as watch:
         tasks = asyncio.run(run(stack))
     opportunistic = watch.granted().opportunistic
     assert containers(tasks["elastic"]) <= opportunistic
@@ -179,7 +179,7 @@ def test_the_second_application_has_none_of_its_core_until_the_first_ends(three_
 def test_a_core_has_room_at_once_as_elastic_containers_are_shrunk(one_node: Cluster) -> None:
     """Two cores: the elastic container of a batch application gives its CPU to the core of an interactive one."""
 
-    async def run(stack: LocalDaemons) -> list[Task]:
+    async def run(stack: LocalDaemons) -> list[SleepTask]:
         async with app(one_node, "batch", core=1, make=Burning) as batch, app(one_node, "urgent", 1, *URGENT) as urgent:
             tasks = batch.ask(1, 12.0, priority=CORE) + batch.ask(1, 9.0, priority=ELASTIC)
             await until(lambda: running(one_node, tasks) == 2, "a core and an elastic container")
@@ -209,7 +209,7 @@ def test_a_core_has_room_at_once_as_elastic_containers_end_where_memory_is_short
     node_mb = one_node.spec.node_memory_mb
     large_mb, core_mb = node_mb - 1024, node_mb // 2
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with app(one_node, "batch", core=1) as batch:
             async with app(one_node, "urgent", 1, *URGENT) as urgent:
                 core = batch.ask(1, 12.0, priority=CORE)
@@ -230,7 +230,7 @@ def test_a_core_has_room_at_once_as_elastic_containers_end_where_memory_is_short
 
 
 def test_a_killed_proxy_has_the_same_applications_in_service_afterwards(three_nodes: Cluster) -> None:
-    async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task]]:
+    async def run(stack: LocalDaemons) -> tuple[list[SleepTask], list[SleepTask]]:
         async with app(three_nodes, "waiting", core=5, make=Returning) as waiting:
             async with app(three_nodes, "serving", core=2, make=Returning) as serving:
                 early = serving.ask(2, 40.0, priority=CORE)
@@ -289,7 +289,7 @@ def two_queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_a_queue_at_its_maximum_holds_up_its_own_applications_alone(two_queues: Cluster) -> None:
-    async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task], list[Task]]:
+    async def run(stack: LocalDaemons) -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with app(two_queues, "other", core=2) as other, app(two_queues, "next", core=2, queue="small") as behind:
             async with app(two_queues, "full", core=3, queue="small") as full:
                 first = full.ask(3, 8.0, priority=CORE)
@@ -314,7 +314,7 @@ def test_a_queue_at_its_maximum_holds_up_its_own_applications_alone(two_queues: 
 def test_elastic_containers_that_do_nothing_are_given_back(three_nodes: Cluster) -> None:
     """Of two applications one sleeps in its elastic containers, and the other one computes in its own."""
 
-    async def run(stack: LocalDaemons) -> tuple[list[Task], list[Task], list[Task]]:
+    async def run(stack: LocalDaemons) -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with app(three_nodes, "idle", 1) as idle, app(three_nodes, "busy", 1, make=Burning) as busy:
             core, computing = idle.ask(1, 45.0, priority=CORE), busy.ask(1, 18.0, priority=CORE)
             await until(lambda: (held(stack, "idle"), held(stack, "busy")) == ((1, 0), (1, 0)), "both cores")
@@ -348,7 +348,7 @@ def test_two_mapreduce_jobs_end_well_one_after_the_other(three_nodes: Cluster, t
     options, gated = JobOptions(properties=plain), JobOptions(properties=plain | behind(three_nodes, "map", gate))
     stamp = time.time_ns()
     targets = [f"/admission/{stamp}-{number}" for number in (1, 2)]
-    with admitting(three_nodes) as stack, Watch(three_nodes) as watch:
+    with admitting(three_nodes) as stack, RecordsWatch(three_nodes) as watch:
         first = start_wordcount(three_nodes, "/admission/input.txt", targets[0], maps=10, options=gated)
         asyncio.run(until(lambda: admission(stack), "the first job's demand", 90))
         second = start_wordcount(three_nodes, "/admission/input.txt", targets[1], maps=4, options=options)

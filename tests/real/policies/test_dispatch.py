@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, job
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import most_at_once
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.rest import get_json
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.test_orders_and_quotas import began, queueable
@@ -41,7 +41,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
 def test_free_places_go_to_the_application_whose_turn_it_is(cluster: Cluster, dispatch: str, first: str) -> None:
     """A wide job holds all slots and waits for more; then a narrow one waits for the three that come free first."""
 
-    async def run() -> dict[str, list[Task]]:
+    async def run() -> dict[str, list[SleepTask]]:
         async with job(cluster, "wide") as wide, job(cluster, "narrow") as narrow:
             held = [*wide.ask(NODES, 6.0, priority=10), *wide.ask(SLOTS - NODES, 10.0, priority=11)]
             await wide.until_granted(held)
@@ -86,7 +86,7 @@ def test_a_container_waits_where_the_wait_or_the_queue_is_shortest(
 ) -> None:
     """Five short tasks wait at the first node, and three that are expected to be long at each of the others."""
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "queues") as mine:
             for number, priority in enumerate(BUSY):
                 mine.ask(VCORES, 6.0, priority=priority, hosts=(host(cluster, number),), strict=True)
@@ -110,7 +110,7 @@ def test_a_container_waits_where_the_wait_or_the_queue_is_shortest(
 def test_a_batch_takes_all_cores_before_any_of_it_waits(cluster: Cluster) -> None:
     """By completion time: what is on its way to a node counts there, though the node has not reported it."""
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "batch") as mine:
             tasks = mine.ask(SLOTS, 3.0)
             await mine.until_done()
@@ -151,14 +151,14 @@ def test_the_headroom_is_less_by_what_queueable_containers_use(cluster: Cluster,
 
 @pytest.mark.parametrize("route", ["hybrid_gq", pytest.param("only_q", marks=LONG)])
 def test_long_tasks_are_guaranteed_and_short_ones_queueable(cluster: Cluster, route: str) -> None:
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         async with job(cluster, "both") as mine:
             short, long = mine.ask(3, 0.5, priority=SHORT), mine.ask(3, 0.5, priority=LONG_ONES[0])
             await mine.until_done()
             return short, long
 
     settings = {"settings": {"td_s": 10, "pq": 100}} if route == "hybrid_gq" else {}
-    with stack(cluster, routes=[{"policy": route, **settings}], estimate=EXPECTED), Watch(cluster) as watch:
+    with stack(cluster, routes=[{"policy": route, **settings}], estimate=EXPECTED), RecordsWatch(cluster) as watch:
         short, long = asyncio.run(run())
     assert len(queueable(cluster, watch, short)) == 3
     assert len(queueable(cluster, watch, long)) == (0 if route == "hybrid_gq" else 3)

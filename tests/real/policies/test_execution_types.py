@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver_lab.bench.sleep_job import MEMORY_MB, Job, all_lives, job
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, SleepJob, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import most_at_once
-from quicksilver_lab.workloads.records import OPPORTUNISTIC, Watch
+from quicksilver_lab.workloads.records import OPPORTUNISTIC, RecordsWatch
 from tests.real.test_policies import stack
 
 pytestmark = pytest.mark.hadoop
@@ -31,7 +31,7 @@ def test_each_type_is_what_the_application_takes(three_nodes: Cluster) -> None:
     async def run_one(kind: Type) -> set[str]:
         opportunistic, enforced = kind
         async with job(three_nodes, f"opportunistic {opportunistic}, enforced {enforced}") as mine:
-            assert isinstance(mine, Job)
+            assert isinstance(mine, SleepJob)
             tasks = mine.ask(TASKS, 2.0, opportunistic=opportunistic, enforced=enforced)
             await mine.until_done()
         return {cid for task in tasks for cid in task.containers}
@@ -40,7 +40,7 @@ def test_each_type_is_what_the_application_takes(three_nodes: Cluster) -> None:
         return [await run_one(kind) for kind in TYPES]
 
     quota = {"policy": "absolute", "settings": {"max_q": 1}}
-    with stack(three_nodes, quota=quota, routes=[{"policy": "only_q"}]), Watch(three_nodes) as watch:
+    with stack(three_nodes, quota=quota, routes=[{"policy": "only_q"}]), RecordsWatch(three_nodes) as watch:
         containers = dict(zip(TYPES, asyncio.run(run()), strict=True))
     granted, lives = watch.granted(), all_lives(three_nodes)
     for kind, expected in TYPES.items():
@@ -58,7 +58,7 @@ SIZING_FIELD = b"\x08\x01\x12" + bytes([len(SIZING)]) + SIZING
 """ResourceSizingProto: one allocation of that size."""
 
 
-class Constrained(Job):
+class Constrained(SleepJob):
     """An application that asks by SchedulingRequests, with a duration among their allocation tags."""
 
     async def ask_with(self, *tags: str) -> None:
@@ -82,13 +82,13 @@ class Constrained(Job):
 def test_a_scheduling_request_names_its_duration_to_the_proxy_alone(three_nodes: Cluster) -> None:
     """The ResourceManager takes any tag, and grants a guaranteed container."""
 
-    async def run() -> Job:
+    async def run() -> SleepJob:
         async with job(three_nodes, "constrained", make=Constrained) as mine:
             assert isinstance(mine, Constrained)
             await mine.ask_with("web", "expected_s:12.5")
         return mine
 
-    with stack(three_nodes, routes=[{"policy": "only_q"}]) as running, Watch(three_nodes) as watch:
+    with stack(three_nodes, routes=[{"policy": "only_q"}]) as running, RecordsWatch(three_nodes) as watch:
         mine = asyncio.run(run())
         found = running.get(f"/v1/decisions?app={mine.app_id}")["items"]
     (container_id,) = mine.tasks[0].containers

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import MEMORY_MB, Task, all_lives, job
+from quicksilver_lab.bench.sleep_job import MEMORY_MB, SleepTask, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.nm_log import most_at_once
-from quicksilver_lab.workloads.records import GUARANTEED, Watch
+from quicksilver_lab.workloads.records import GUARANTEED, RecordsWatch
 from tests.real.conftest import NODES, VCORES
 from tests.real.policies.gated import Gated
 from tests.real.policies.test_orders_and_quotas import queueable
@@ -35,7 +35,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
     ratio = 1.5 * MEMORY_MB / NODE_MB
     limit_mb = int(NODE_MB * ratio)
 
-    async def run(here: LocalDaemons) -> dict[str, list[Task]]:
+    async def run(here: LocalDaemons) -> dict[str, list[SleepTask]]:
         nodes = [str(node.rpc) for node in cluster.spec.node_addresses]
         async with job(cluster, "limited") as mine:
             if policy != "none":
@@ -49,7 +49,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
             return {"small": tasks, "large": large, "guaranteed": guaranteed}
 
     police = {"policy": policy, **({"settings": {"max_ratio": ratio}} if policy != "none" else {})}
-    with stack(cluster, police=police, routes=ROUTES) as here, Watch(cluster) as watch:
+    with stack(cluster, police=police, routes=ROUTES) as here, RecordsWatch(cluster) as watch:
         tasks = asyncio.run(run(here))
     small, large = queueable(cluster, watch, tasks["small"]), queueable(cluster, watch, tasks["large"])
     of_node = {life.node: most_at_once(each for each in small if each.node == life.node) for life in small}
@@ -88,7 +88,7 @@ def test_as_many_become_guaranteed_as_the_policy_has_room_for(
     def guaranteed() -> int:
         return sum(one.execution_type == GUARANTEED for one in watch.seen.values())
 
-    async def run() -> list[Task]:
+    async def run() -> list[SleepTask]:
         async with job(cluster, "promoted", make=Gated) as mine:
             assert isinstance(mine, Gated)
             mine.gate = tmp_path / "over"
@@ -102,7 +102,7 @@ def test_as_many_become_guaranteed_as_the_policy_has_room_for(
 
     promote = {"policy": policy, "settings": PROMOTE[policy]}
     estimate = {"default_s": 60}
-    with stack(cluster, promote=promote, estimate=estimate) as _, Watch(cluster) as watch:
+    with stack(cluster, promote=promote, estimate=estimate) as _, RecordsWatch(cluster) as watch:
         tasks = asyncio.run(run())
     names = {task.containers[0] for task in tasks}
     assert [task.exits for task in tasks] == [[0]] * len(tasks)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from tests.real.conftest import VCORES
 from tests.real.test_policies import host, recorded, stack
@@ -19,7 +19,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def two_places(cluster: Cluster) -> tuple[list[Task], list[Task]]:
+async def two_places(cluster: Cluster) -> tuple[list[SleepTask], list[SleepTask]]:
     """Leave one place on the first node and one on the second, for a task of anywhere and one of the first node."""
     async with job(cluster, "busy") as busy, job(cluster, "two") as two:
         counts = {0: VCORES - 1, 1: VCORES - 1, 2: VCORES}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Job, Task, job
+from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import Life
-from quicksilver_lab.workloads.records import Watch
+from quicksilver_lab.workloads.records import RecordsWatch
 from tests.real.policies.gated import Gated
 from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
 
@@ -27,17 +27,17 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-class Burning(Job):
+class Burning(SleepJob):
     """Its tasks use all the CPU time that they get."""
 
-    def command(self, task: Task) -> str:
+    def command(self, task: SleepTask) -> str:
         return f"timeout --foreground {task.seconds:g} sh -c 'while :; do :; done'; true"
 
 
 class GatedBurning(Gated):
     """Its tasks use all the CPU time that they get, until the file `gate` is there."""
 
-    def command(self, task: Task) -> str:
+    def command(self, task: SleepTask) -> str:
         return f"while [ ! -e {self.gate} ]; do :; done"
 
 
@@ -50,18 +50,18 @@ async def gated(cluster: Cluster, name: str, gate: Path, make: type[Gated] = Gat
         yield mine
 
 
-async def until_running(cluster: Cluster, mine: Job, tasks: list[Task]) -> None:
+async def until_running(cluster: Cluster, mine: SleepJob, tasks: list[SleepTask]) -> None:
     await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 120)
 
 
-def one_killed(cluster: Cluster, older: list[Task], newer: list[Task]) -> str:
+def one_killed(cluster: Cluster, older: list[SleepTask], newer: list[SleepTask]) -> str:
     """Return which of two running containers its node killed; it did not kill the other."""
     killed = {"older": first_life(cluster, older).killed, "newer": first_life(cluster, newer).killed}
     (name,) = [name for name, was in killed.items() if was]
     return name
 
 
-def first_life(cluster: Cluster, tasks: list[Task]) -> Life:
+def first_life(cluster: Cluster, tasks: list[SleepTask]) -> Life:
     return recorded(cluster, tasks)[0]
 
 
@@ -74,7 +74,7 @@ def test_the_container_with_the_least_work_is_killed(
     """On one node the older container sleeps, and the newer one uses CPU time."""
     first = (host(cluster, 0),)
 
-    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with (
             gated(cluster, "sleeping", tmp_path / "gate") as sleeping,
             gated(cluster, "burning", tmp_path / "gate", GatedBurning) as burning,
@@ -107,7 +107,7 @@ def test_the_container_of_the_lowest_priority_is_killed(
     """On one node the older container is the one that its application needs last."""
     first = (host(cluster, 0),)
 
-    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with gated(cluster, "priorities", tmp_path / "gate") as mine, job(cluster, "urgent") as hurried:
             older = mine.ask(1, 0.0, priority=LATE, hosts=first)
             await until_running(cluster, mine, older)
@@ -131,7 +131,7 @@ def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, g
     first = (host(cluster, 0),)
     older_s = 4.0 if grace_s else 20.0  # that it runs when the other one is killed, on a busy machine too
 
-    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with job(cluster, "grace") as mine:
             older = mine.ask(1, older_s, priority=SOON, hosts=first)
             await until_running(cluster, mine, older)
@@ -144,7 +144,10 @@ def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, g
     preempt = {"policy": "kill_newest", "settings": {"grace_s": grace_s}}
     rules = [{"match": {"priority": LATE}, "expected_s": 60}, {"expected_s": 4}]
     expected = {"prior_weight": 1000, "rules": rules}
-    with stack(cluster, preempt=preempt, routes=ROUTES, place=TO_THE_FIRST, estimate=expected), Watch(cluster) as watch:
+    with (
+        stack(cluster, preempt=preempt, routes=ROUTES, place=TO_THE_FIRST, estimate=expected),
+        RecordsWatch(cluster) as watch,
+    ):
         older, newer, urgent = asyncio.run(run())
     (guaranteed,), ending = recorded(cluster, urgent), first_life(cluster, older)
     assert not {cid for task in urgent for cid in task.containers} & watch.granted().opportunistic
@@ -164,7 +167,7 @@ def test_without_a_policy_the_nodemanager_makes_room(cluster: Cluster, tmp_path:
     """It kills the newest opportunistic container itself, and writes so."""
     first = (host(cluster, 0),)
 
-    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with gated(cluster, "by itself", tmp_path / "gate") as mine, job(cluster, "urgent") as hurried:
             older = mine.ask(1, 0.0, priority=SOON, hosts=first)
             await until_running(cluster, mine, older)

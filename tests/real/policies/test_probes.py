@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quicksilver_lab.bench.las.master import title
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
@@ -40,7 +40,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def short_behind_long(cluster: Cluster, gate: Path, at_once: int) -> tuple[list[Task], list[Task]]:
+async def short_behind_long(cluster: Cluster, gate: Path, at_once: int) -> tuple[list[SleepTask], list[SleepTask]]:
     """Fill the first node, the others with long tasks, then ask for as many short tasks as all nodes run at a time.
 
     The first node comes free when these wait, the others once `at_once` of them are done. Under `batch` with one probe
@@ -65,7 +65,7 @@ async def short_behind_long(cluster: Cluster, gate: Path, at_once: int) -> tuple
             return wide, quick
 
 
-def ran(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+def ran(cluster: Cluster, tasks: list[SleepTask]) -> list[Life]:
     lives = [life for life in recorded(cluster, tasks) if life.running_s is not None]
     assert len(lives) == len(tasks)
     return lives
@@ -101,7 +101,7 @@ EXPECTED: Mapping[str, Any] = {
 """Of which the first two are wrong."""
 
 
-async def behind_late(cluster: Cluster, gate: Path, moves: bool) -> tuple[list[Task], list[Task]]:
+async def behind_late(cluster: Cluster, gate: Path, moves: bool) -> tuple[list[SleepTask], list[SleepTask]]:
     """Have tasks wait at the first node, behind others that take longer than expected while other nodes come free.
 
     What is ahead ends once the tasks are done, if these move; else once the other nodes are free.

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from quicksilver_lab.bench.las.master import title
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
@@ -35,7 +35,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def long_and_short(cluster: Cluster, gate: Path) -> tuple[list[Task], list[Task]]:
+async def long_and_short(cluster: Cluster, gate: Path) -> tuple[list[SleepTask], list[SleepTask]]:
     """Run a job that wants more than the cluster's slots for 8 s each, and a short one that comes when it has begun.
 
     The tasks of the long job begin their 8 s when there is the file `gate`: after the short one unless it is there now.
@@ -53,7 +53,7 @@ async def long_and_short(cluster: Cluster, gate: Path) -> tuple[list[Task], list
             return wide, quick
 
 
-def ran(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+def ran(cluster: Cluster, tasks: list[SleepTask]) -> list[Life]:
     lives = [life for life in recorded(cluster, tasks) if life.running_s is not None]
     assert len(lives) == len(tasks)
     return lives
@@ -88,7 +88,7 @@ def test_a_small_container_fills_the_gap_before_a_large_one(cluster: Cluster, po
     """On one node: half of the memory runs for 8 s, all is wanted next, and a small one comes last."""
     whole_mb, half_mb = 3072, 2048
 
-    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+    async def run() -> tuple[list[SleepTask], list[SleepTask], list[SleepTask]]:
         async with job(cluster, "gap") as mine:
             first = (host(cluster, 0),)
             running = mine.ask(1, 8.0, priority=10, hosts=first, memory_mb=half_mb)

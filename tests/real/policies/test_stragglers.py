@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import Task, job
+from quicksilver_lab.bench.sleep_job import SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster
 from tests.real.test_policies import host, recorded, stack
 
@@ -18,7 +18,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def beside_a_late_task(cluster: Cluster) -> tuple[list[Task], list[Task]]:
+async def beside_a_late_task(cluster: Cluster) -> tuple[list[SleepTask], list[SleepTask]]:
     """Let a task run 9 s that is expected to take 1 s; after 4 s, want another one where the first one's input is."""
     first = (host(cluster, 0),)
     async with job(cluster, "late") as mine:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver_lab.bench.sleep_job import SYSTEM, Job, all_lives, job
+from quicksilver_lab.bench.sleep_job import SYSTEM, SleepJob, all_lives, job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.workloads.nm_log import most_at_once
 from tests.real.conftest import NODES, VCORES
@@ -26,7 +26,7 @@ def cluster(three_nodes: Cluster) -> Cluster:
     return three_nodes
 
 
-async def many_short(cluster: Cluster) -> Job:
+async def many_short(cluster: Cluster) -> SleepJob:
     """Run a job of many short tasks alone."""
     async with job(cluster, "many") as mine:
         mine.ask(TASKS, SECONDS)

@@ -32,7 +32,7 @@ from rm_proxy.store.store import Store
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
 from rm_proxy.views.delays import OpenWaits
-from rm_proxy.views.service_models import ActivePolicy, BypassInfo, Comparison, Health, PoliciesInfo
+from rm_proxy.views.service_models import ActivePolicy, BypassInfo, ComparisonInfo, Health, PoliciesInfo
 from tests.paths import DOCS
 
 APP = "application_1_0001"
@@ -123,9 +123,9 @@ class State:
         live = LiveContainer(node_id="n1:1", report_age_s=0.5, container=self.live)
         return live if container_id == WAITING.container_id else None
 
-    def comparisons(self) -> Sequence[Comparison]:
+    def comparisons(self) -> Sequence[ComparisonInfo]:
         return [
-            Comparison(
+            ComparisonInfo(
                 alternative="wide",
                 slot="place",
                 policy="random",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policies.model import Kind
 from quicksilver.common.messages import KILL_CAUSES, SHED_CAUSES, ContainerEvent, EventKind
 from rm_proxy.domain.records import CompletionRecord
-from rm_proxy.estimates.estimator import Source
+from rm_proxy.estimates.estimator import EstimateSource
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
 from rm_proxy.views import explain
@@ -198,7 +198,7 @@ def test_csv_of_nothing_is_its_header(client: TestClient) -> None:
 
 def test_every_event_and_cause_has_words() -> None:
     assert {kind.value for kind in EventKind} == explain._EVENTS.keys()
-    assert {source.value for source in Source} == explain._ESTIMATES.keys()
+    assert {source.value for source in EstimateSource} == explain._ESTIMATES.keys()
     assert explain._CAUSES.keys() == SHED_CAUSES | KILL_CAUSES
 
 

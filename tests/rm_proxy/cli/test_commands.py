@@ -21,16 +21,16 @@ from quicksilver.common.messages import ContainerReport, ContainerState, Targets
 from rm_proxy.store.estimate_errors import EstimateErrors, Estimates
 from rm_proxy.views.cluster_models import (
     ApplicationInfo,
+    ListPage,
     NodeDetail,
     NodeInfo,
-    Page,
     QueueAbove,
     QueueDetail,
     QueueInfo,
     QueueUser,
 )
 from rm_proxy.views.container_models import ChoiceInfo, Decision, Explanation, Score
-from rm_proxy.views.history_models import AppStory, Delays, LedgerRow, NodeCounts, Summary
+from rm_proxy.views.history_models import AppStory, DelayFigures, LedgerRow, NodeCountsInfo, Summary
 from rm_proxy.views.service_models import Health
 from tests.paths import DOCS
 
@@ -103,14 +103,14 @@ CHOICE = ChoiceInfo(
     other="",
     weight=7,
 )
-DELAYS = Delays(count=4, p50_s=0.0042, p95_s=0.0061, max_s=0.008)
+DELAYS = DelayFigures(count=4, p50_s=0.0042, p95_s=0.0061, max_s=0.008)
 SUMMARY = Summary(
     since_s=0,
     app_id=None,
     guaranteed=2,
     queueable=4,
-    nodes=[NodeCounts(node_id="n1:1", guaranteed=2, queueable=4)],
-    allocation_g=Delays(count=0, p50_s=None, p95_s=None, max_s=None),
+    nodes=[NodeCountsInfo(node_id="n1:1", guaranteed=2, queueable=4)],
+    allocation_g=DelayFigures(count=0, p50_s=None, p95_s=None, max_s=None),
     allocation_q=DELAYS,
     queueing=DELAYS,
     events={"held": 3},
@@ -145,7 +145,7 @@ DETAIL = NodeDetail(**NODE.model_dump() | {"targets": TARGETS}, containers=[WAIT
 
 
 def page(*items: Any, more: bool = False) -> str:
-    return Page[Any](items=list(items), offset=0, more=more).model_dump_json()
+    return ListPage[Any](items=list(items), offset=0, more=more).model_dump_json()
 
 
 ANSWERS = {

@@ -26,10 +26,10 @@ from rich.console import Console
 from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import cli
 from rm_proxy.cli.top import keys
-from rm_proxy.cli.top_view import TABLES, State, frame, pressed, rows, sorted_by
+from rm_proxy.cli.top_view import TABLES, TopState, frame, pressed, rows, sorted_by
 from rm_proxy.views.application_models import ApplicationEntry
-from rm_proxy.views.cluster_models import NodeInfo, Page, QueueInfo
-from rm_proxy.views.history_models import Delays, Summary
+from rm_proxy.views.cluster_models import ListPage, NodeInfo, QueueInfo
+from rm_proxy.views.history_models import DelayFigures, Summary
 from rm_proxy.views.service_models import Health
 
 NODES = [
@@ -43,13 +43,13 @@ HEALTH = Health(
 )  # fmt: skip
 SUMMARY = Summary(
     since_s=0, app_id=None, guaranteed=1, queueable=2, nodes=[], events={},
-    allocation_g=Delays(count=1, p50_s=1.25, p95_s=1.25),
-    allocation_q=Delays(count=19, waiting=17, p50_s=0.004, p95_s=62.0), queueing=Delays(count=0),
+    allocation_g=DelayFigures(count=1, p50_s=1.25, p95_s=1.25),
+    allocation_q=DelayFigures(count=19, waiting=17, p50_s=0.004, p95_s=62.0), queueing=DelayFigures(count=0),
 )  # fmt: skip
 
 
 def page(items: Any) -> str:
-    return Page[Any](items=items, offset=0, more=False).model_dump_json()
+    return ListPage[Any](items=items, offset=0, more=False).model_dump_json()
 
 
 ANSWERS = {
@@ -86,7 +86,7 @@ def picture(url: str) -> dict[str, Any]:
     return found
 
 
-def shown(picture: dict[str, Any], state: State, height: int = 30) -> list[str]:
+def shown(picture: dict[str, Any], state: TopState, height: int = 30) -> list[str]:
     console = Console(width=160, height=height, record=True, file=StringIO())
     console.print(frame(picture, state, height))
     return console.export_text().rstrip("\n").splitlines()
@@ -100,7 +100,7 @@ def test_the_picture_has_sums(picture: dict[str, Any]) -> None:
 
 def test_the_overview_fills_the_screen_and_no_more(picture: dict[str, Any]) -> None:
     for height in (24, 30, 60):
-        lines = shown(picture, State(), height)
+        lines = shown(picture, TopState(), height)
         text = "\n".join(lines)
         assert len(lines) <= height, (height, text)
         assert (
@@ -119,7 +119,7 @@ def test_no_title_and_no_name_is_cut(picture: dict[str, Any], width: int) -> Non
     apps = [APPS[0].model_copy(update={"id": "application_1795634278736_0015", **more})]
     seen = picture | {"nodes": [n.model_dump() for n in nodes], "applications": [a.model_dump() for a in apps]}
     console = Console(width=width, height=40, record=True, file=StringIO())
-    console.print(frame(seen, State(), 40))
+    console.print(frame(seen, TopState(), 40))
     text = console.export_text()
     lines = text.splitlines()
     titles = [line for line in lines if line.startswith(("application ", "node ", "queue "))]
@@ -130,7 +130,7 @@ def test_no_title_and_no_name_is_cut(picture: dict[str, Any], width: int) -> Non
 
 
 def test_keys_choose_tables_orders_and_rows(picture: dict[str, Any]) -> None:
-    nodes = pressed(State(), "n")
+    nodes = pressed(TopState(), "n")
     assert nodes.alone and TABLES[nodes.focus].items == "nodes"
     assert [item["id"] for item in rows(picture, nodes, TABLES[1])][:2] == ["n40:1", "n39:1"]
     turned = pressed(nodes, "r")
@@ -138,12 +138,12 @@ def test_keys_choose_tables_orders_and_rows(picture: dict[str, Any]) -> None:
     assert sorted_by(pressed(nodes, "s"), TABLES[1]) == "-queue_length"
     assert sorted_by(pressed(nodes, "S"), TABLES[1]) == "id"
     lower = pressed(pressed(nodes, "down"), "j")
-    assert lower.offset == 2 and pressed(lower, "g").offset == 0 and pressed(State(), "k").offset == 0
+    assert lower.offset == 2 and pressed(lower, "g").offset == 0 and pressed(TopState(), "k").offset == 0
     assert any("nodes: 40, 3 to" in line for line in shown(picture, lower))
-    assert pressed(State(), "tab").focus == 1 and not pressed(nodes, "o").alone
-    assert pressed(State(), "+").every_s == 1.0 and pressed(State(every_s=60.0), "-").every_s == 60.0
-    assert pressed(State(), " ").paused and pressed(State(), "q").over and pressed(State(), "x") == State()
-    assert "pause" in "\n".join(shown(picture, pressed(State(), "?")))
+    assert pressed(TopState(), "tab").focus == 1 and not pressed(nodes, "o").alone
+    assert pressed(TopState(), "+").every_s == 1.0 and pressed(TopState(every_s=60.0), "-").every_s == 60.0
+    assert pressed(TopState(), " ").paused and pressed(TopState(), "q").over and pressed(TopState(), "x") == TopState()
+    assert "pause" in "\n".join(shown(picture, pressed(TopState(), "?")))
 
 
 def test_what_a_terminal_sends_is_taken_apart() -> None:

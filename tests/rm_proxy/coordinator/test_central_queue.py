@@ -8,7 +8,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
@@ -36,7 +36,7 @@ from tests.sidecar.words import arrived, node
 
 
 def use_variance(policies: Policies, **settings: Any) -> None:
-    policies.choices["place"] = Bound("place", "variance", "quicksilver", Variance(**settings), POLICY.decide)
+    policies.choices["place"] = BoundPolicy("place", "variance", "quicksilver", Variance(**settings), POLICY.decide)
 
 
 def shared(nodes: int = 1, slots: int = 2, vcores: int = 1, app_type: str = "MAPREDUCE") -> Coordinator:

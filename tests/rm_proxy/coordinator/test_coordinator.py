@@ -17,7 +17,7 @@ from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import rounds
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import node_sampling
-from rm_proxy.coordinator.nodes.nodes import NodeUse
+from rm_proxy.coordinator.nodes.nodes import NodeReservation
 from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.coordinator.reports import sidecar_reports
 from rm_proxy.domain.records import AppRecord
@@ -154,10 +154,18 @@ def test_what_an_admin_ordered_is_told_from_what_broke() -> None:
     world.yarn_nodes([yarn_node(n, state=state) for n, state in states.items()], 1.0)
     world.reports.report(node_id(2), report(2, draining=True, drain_reason="new disk"), 1.0)
     uses = [world.nodes[node_id(n)].use(1.0, 5.0) for n in states]
-    meant = [NodeUse.USABLE, NodeUse.DRAINED, NodeUse.DRAINED, NodeUse.NO_SIDECAR, NodeUse.NOT_RUNNING]
+    meant = [
+        NodeReservation.USABLE,
+        NodeReservation.DRAINED,
+        NodeReservation.DRAINED,
+        NodeReservation.NO_SIDECAR,
+        NodeReservation.NOT_RUNNING,
+    ]
     assert uses == meant
     later = [world.nodes[node_id(n)].use(9.0, 5.0) for n in (1, 2)]
-    assert later == [NodeUse.UNUSABLE, NodeUse.UNUSABLE], "whose sidecar is silent is not drained, but broken"
+    assert later == [NodeReservation.UNUSABLE, NodeReservation.UNUSABLE], (
+        "whose sidecar is silent is not drained, but broken"
+    )
 
 
 def runs(number: int) -> ContainerReport:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Phase, Refused, Turned
+from rm_proxy.attempt.effects import BudgetTurned, BypassPhase, DropHeld, Refused, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, BudgetLimits, ErrorBudget, FaultKind, Sum
 from tests.rm_proxy.yarn_messages import (
@@ -48,7 +48,7 @@ def test_one_application_goes_alone_is_tried_and_comes_back() -> None:
     budget.note(FaultKind.REFUSED, app, 2)
     assert turns(budget, 2) == [(app, "bypass")]
     assert budget.reason(app) == "its own error budget is spent (2 protocol, 1 refused)"
-    assert budget.reason(ALIVE[1]) == "" and budget.phase is Phase.ACTIVE
+    assert budget.reason(ALIVE[1]) == "" and budget.phase is BypassPhase.ACTIVE
     assert turns(budget, 101) == []
     assert turns(budget, 102) == [(app, "trial")] and budget.reason(app) == ""
     assert turns(budget, 151) == []
@@ -117,7 +117,7 @@ def phases(budget: ErrorBudget, users: dict[str, str]) -> list[str]:
 def test_the_broken_applications_of_one_user_cost_that_user_alone() -> None:
     budget = ErrorBudget(LIMITS)
     spend(budget, 0, *ALIVE[2:])
-    assert phases(budget, USERS) == [] and budget.phase is Phase.ACTIVE
+    assert phases(budget, USERS) == [] and budget.phase is BypassPhase.ACTIVE
     assert all(budget.reason(app_id) for app_id in ALIVE[2:])
     assert not any(map(budget.reason, ALIVE[:2]))
     spend(budget, 0, ALIVE[0])
@@ -210,14 +210,14 @@ def test_one_that_was_over_its_budget_before_does_not_fail_the_trial() -> None:
     for now_s in range(0, 160, 10):
         spend(budget, now_s, tried)
         assert ("", "bypass") not in turns(budget, now_s)
-    assert budget.phase is Phase.TRIAL
+    assert budget.phase is BypassPhase.TRIAL
     spend(budget, 161, tried)
     assert turns(budget, 161) == []
 
 
 def test_orders_rule_over_the_budget_and_auto_begins_anew() -> None:
     budget = ErrorBudget(LIMITS)
-    assert budget.command("on", 0) == [Turned("", Phase.BYPASS, "ordered")]
+    assert budget.command("on", 0) == [Turned("", BypassPhase.BYPASS, "ordered")]
     assert budget.reason(ALIVE[0]) == "ordered" and turns(budget, 10_000) == []
     budget.command("off", 10_000)
     spend(budget, 10_000, *ALIVE)
@@ -240,7 +240,7 @@ STEPS = st.one_of(
 def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[tuple[str, object, object]]) -> None:
     """Whoever hears of the turns alone knows who is in bypass; after hours without a fault nobody is."""
     budget, now_s = ErrorBudget(LIMITS), 0.0
-    cluster, apps = Phase.ACTIVE, dict[str, Phase]()
+    cluster, apps = BypassPhase.ACTIVE, dict[str, BypassPhase]()
 
     def hear(turned: list[Turned]) -> None:
         nonlocal cluster
@@ -264,15 +264,15 @@ def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[
         assert cluster is budget.phase
         if budget.order == "auto":
             for app_id in ALIVE:
-                alone = apps.get(app_id) is Phase.BYPASS
+                alone = apps.get(app_id) is BypassPhase.BYPASS
                 assert bool(budget.reason(app_id)) >= alone
-                if cluster is Phase.ACTIVE:
+                if cluster is BypassPhase.ACTIVE:
                     assert bool(budget.reason(app_id)) == alone
     hear(budget.command("auto", now_s) if budget.order != "auto" else [])
     for _ in range(200):
         now_s += 60
         hear(budget.round(dict.fromkeys(ALIVE, "ann"), now_s))
-    assert cluster is Phase.ACTIVE and not any(map(budget.reason, ALIVE)) and not budget.apps
+    assert cluster is BypassPhase.ACTIVE and not any(map(budget.reason, ALIVE)) and not budget.apps
 
 
 @given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 5)), max_size=60))
@@ -327,7 +327,7 @@ def test_bypass_strands_nothing(alone: bool) -> None:
     else:
         world.modes.bypass("on", 1.0)
     turned = [e.turned for e in world.take_effects() if isinstance(e, BudgetTurned)]
-    assert [t.phase for t in turned] == [Phase.BYPASS]
+    assert [t.phase for t in turned] == [BypassPhase.BYPASS]
     am.gets()
     assert guaranteed(am.asks()) == 2, "what was wanted goes out as guaranteed, with all its rows"
     am.gets()
@@ -417,7 +417,9 @@ def test_after_a_fault_of_our_own_the_master_registers_and_asks_anew() -> None:
     last = am.response_id
     world.modes.budget.note(FaultKind.INTERNAL, APP, 1.0)
     assert world.broken(ATTEMPT, 1.0)
-    assert [e.turned.phase for e in world.take_effects() if isinstance(e, BudgetTurned)] == [Phase.BYPASS], "at once"
+    assert [e.turned.phase for e in world.take_effects() if isinstance(e, BudgetTurned)] == [BypassPhase.BYPASS], (
+        "at once"
+    )
     renewed = world.attempt(ATTEMPT)
     assert renewed is not am.attempt and {live.id for live in renewed.live} == {cid(1), cid(2)}
     assert renewed.refuses(last)

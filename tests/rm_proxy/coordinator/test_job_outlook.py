@@ -6,9 +6,9 @@ import pytest
 
 from quicksilver.common.messages import ContainerReport, ContainerState, Report
 from rm_proxy.coordinator.job_outlook import JobOutlook
-from rm_proxy.estimates.estimator import Expectation, Source
+from rm_proxy.estimates.estimator import EstimateSource, Expectation
 
-KNOWN = Expectation(mean_s=20.0, spread_s=0.0, source=Source.STAGE, count=5)
+KNOWN = Expectation(mean_s=20.0, spread_s=0.0, source=EstimateSource.STAGE, count=5)
 LONG, NEW = "application_1_0001", "application_1_0002"
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import AppView, Ask, Kind, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.effects import Decided, ShadowFaulted
 from rm_proxy.coordinator import shadow as shadow_module
@@ -81,7 +81,7 @@ def test_a_fault_is_counted_and_nothing_else() -> None:
 
     policies = Policies.load(WITH)
     other = policies.alternatives["any"]
-    other.choices["place"] = Bound("place", "bad", "x", other.choices["place"].cfg, fails)
+    other.choices["place"] = BoundPolicy("place", "bad", "x", other.choices["place"].cfg, fails)
     shadow = Shadow()
     effects = shadow.placed(policies, ASK, [NodeView("n1", capacity=Resources(9999, 9))], Placement("n1"), 0.0)
     assert [type(effect) for effect in effects] == [ShadowFaulted]
@@ -121,7 +121,7 @@ def test_a_fault_of_the_targets_in_force_is_none_of_an_alternative() -> None:
 
     world = coordinator(ALL_Q | {"alternatives": {"short": {"shed": {"policy": "queue_length"}}}, "shadow": ["short"]})
     own = world.policies.choices
-    own["shed"] = Bound("shed", "bad", "x", own["shed"].cfg, fails)
+    own["shed"] = BoundPolicy("shed", "bad", "x", own["shed"].cfg, fails)
     world.policies._enter(world.policies.hours)
     assert world.shadow.shed(world.policies, [node.view for node in world.nodes.values()], 1.0) == []
     assert world.shadow.tallies["short", "shed"].faults == 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import JobClass
 from quicksilver.common.messages import Comparison, ContainerReport, ContainerState
 from rm_proxy.attempt.effects import Decided, Faulted, ShadowFaulted
@@ -191,7 +191,7 @@ def test_the_order_of_probes_is_compared_and_stays() -> None:
     assert found[0].decide(probed.policies.alternatives["other"]).startswith("small")
     assert probed.at("n0") == ["big", "small"]
     own = probed.policies.choices
-    own["order"] = Bound("order", "bad", "x", own["order"].cfg, fails)
+    own["order"] = BoundPolicy("order", "bad", "x", own["order"].cfg, fails)
     probed.policies._enter(probed.policies.hours)
     compares.round(2.0)
     assert len(found) == 2 and "bad" in faults[0]
@@ -244,7 +244,7 @@ def test_a_fault_of_the_order_in_force_is_reported_while_orders_are_compared() -
     am.asks(row("*", 400))
     am.gets()
     own = am.world.policies.choices
-    own["dispatch"] = Bound("dispatch", "bad", "x", own["dispatch"].cfg, fails)
+    own["dispatch"] = BoundPolicy("dispatch", "bad", "x", own["dispatch"].cfg, fails)
     am.world.policies._enter(am.world.policies.hours)
     am.world.take_effects()
     am.world.rounds.all_parts(1.0)

@@ -30,7 +30,7 @@ from sidecar.node.events import (
     Tick,
 )
 from sidecar.node.events import Event as NodeEvent
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.report_view import fill_report
 from tests.rm_proxy.yarn_messages import ALL_Q, node_id, yarn_node
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
@@ -46,7 +46,7 @@ class Cluster:
         self.coordinator = Coordinator(
             Policies.load({**ALL_Q, "place": {"policy": "topk_wait"}, **policies}), Random(seed)
         )
-        self.machines: dict[int, Node] = {n: node(1024 * PLACES, PLACES) for n in range(1, nodes + 1)}
+        self.machines: dict[int, SidecarNode] = {n: node(1024 * PLACES, PLACES) for n in range(1, nodes + 1)}
         self.coordinator.yarn_nodes([yarn_node(n) for n in self.machines], 0.0)
         self.slow, self.now_s, self.seq = slow, 0.0, 0
         self.ends: list[tuple[float, int, str]] = []

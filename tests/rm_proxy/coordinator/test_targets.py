@@ -10,7 +10,7 @@ import pytest
 from policies.base import Policy, PolicyConfig
 from policies.config.cluster_slots import ClusterSlots
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import AppView, Ask, Limit, NodeUse, Resources, ShedTarget
 from quicksilver.common.messages import Targets
 from rm_proxy.attempt.effects import Decided, Faulted
@@ -216,7 +216,7 @@ def test_a_shedding_policy_that_answers_nonsense_sets_no_limit(answer: Any) -> N
     if isinstance(answer, dict):
         answer = {node_id(1): next(iter(answer.values()))}
     policy = Policy("bad", Bad, lambda nodes, cfg, now_s: answer)
-    busy.policies.choices["shed"] = Bound("shed", "bad", "tests 1", Bad(), policy.decide)
+    busy.policies.choices["shed"] = BoundPolicy("shed", "bad", "tests 1", Bad(), policy.decide)
     busy.rounds.all_parts(1.0)
     assert targets(busy) == Targets()
     assert len([effect for effect in busy.take_effects() if isinstance(effect, Faulted)]) == 1
@@ -230,7 +230,7 @@ def test_a_policing_policy_that_answers_nonsense_sets_no_harmful_limit(answer: A
         return answer
 
     busy = limited(nodes=2)
-    busy.policies.choices["police"] = Bound("police", "bad", "tests 1", Bad(), police)
+    busy.policies.choices["police"] = BoundPolicy("police", "bad", "tests 1", Bad(), police)
     busy.rounds.all_parts(1.0)
     faults = [effect for effect in busy.take_effects() if isinstance(effect, Faulted)]
     if isinstance(answer, Limit) and answer.resources == Resources(-5, -1):

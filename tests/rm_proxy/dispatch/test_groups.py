@@ -14,7 +14,7 @@ from policies.waiting import WaitingApp
 from rm_proxy.coordinator.queue_usage import AllUsage, right_of
 from rm_proxy.dispatch.central_queue import STARVE_S, UNLIMITED, CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces
-from rm_proxy.dispatch.group_queue import Demand, Wanted
+from rm_proxy.dispatch.group_queue import Demand, WantedPlaces
 from rm_proxy.dispatch.heartbeats import ASSUMED_S, INTERVALS
 from rm_proxy.dispatch.shares import Group, Shares
 from rm_proxy.yarn.models import YarnQueue
@@ -199,9 +199,9 @@ def test_thousands_of_applications_cost_as_much_as_their_groups(monkeypatch: pyt
     stage = Stage(7)
     for number in range(3_000):
         stage.waits(f"a{number}", f"u{number % 20}", 3, grade=number % 5)
-    asked: list[Wanted] = []
-    claims = Wanted.claims
-    monkeypatch.setattr(Wanted, "claims", lambda self, stock: asked.append(self) or claims(self, stock))
+    asked: list[WantedPlaces] = []
+    claims = WantedPlaces.claims
+    monkeypatch.setattr(WantedPlaces, "claims", lambda self, stock: asked.append(self) or claims(self, stock))
     assert stage.may("a2") == 1, "twenty users with nothing yet share seven places, each begun one counts"
     assert len(asked) <= 20 + 5
     monkeypatch.undo()

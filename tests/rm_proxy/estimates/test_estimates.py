@@ -10,7 +10,7 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.attempt.allocate_exchange import MAX_BAD_TAGS
 from rm_proxy.attempt.effects import Announce, BadTags, Estimated, Granted
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.estimates.estimator import MAX_KEYS, Estimator, Source
+from rm_proxy.estimates.estimator import MAX_KEYS, EstimateSource, Estimator
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
@@ -135,7 +135,7 @@ def test_the_rerun_of_a_killed_task_is_expected_to_run_longer() -> None:
     (again,) = given(am, 2)
     assert again.sheds == 1 and again.expected_s == pytest.approx(51.2)
     live = am.attempt.live.get(cid(2))
-    assert live is not None and (live.source, live.follows) == (Source.TASK, cid(1))
+    assert live is not None and (live.source, live.follows) == (EstimateSource.TASK, cid(1))
 
 
 def test_each_end_tells_how_good_the_estimate_was() -> None:
@@ -149,7 +149,9 @@ def test_each_end_tells_how_good_the_estimate_was() -> None:
     ]
     am.world.reports.report(node_id(1), report(1, events=ends), 20.0)
     estimated = [effect for effect in am.world.take_effects() if isinstance(effect, Estimated)]
-    assert estimated == [Estimated(Source.DEFAULT, 12.0, 18.0)], "neither one that was given up early nor a killed one"
+    assert estimated == [Estimated(EstimateSource.DEFAULT, 12.0, 18.0)], (
+        "neither one that was given up early nor a killed one"
+    )
     app = am.world.apps.app(APP)
     assert app is not None and am.world.durations.expected(app, 20).count == 1
 
@@ -178,7 +180,7 @@ def test_scheduling_requests_name_durations_in_their_allocation_tags() -> None:
     scheduling(am, (2, ("expected_s:2",)))
     assert expected_s(am, 1, 2, 3) == [12.5, 2.0, 7.0], "the latest request counts"
     app = am.world.apps.app(APP)
-    assert app is not None and am.world.durations.expected(app, 1).source is Source.TAG
+    assert app is not None and am.world.durations.expected(app, 1).source is EstimateSource.TAG
     assert app.tags == {"expected_s:7"}, "rules match the tags of applications alone"
     am.gets(container(1, 1, row("*", 1, 1)))
     (grant,) = (effect.record for effect in am.effects if isinstance(effect, Granted))
@@ -200,7 +202,7 @@ def test_allocation_tags_of_a_user_who_lies_are_corrected() -> None:
     app = am.world.apps.app(APP)
     assert app is not None
     expects = am.world.durations.expected(app, 1)
-    assert expects.source is Source.DOUBTED_TAG and expects.mean_s > 4.0
+    assert expects.source is EstimateSource.DOUBTED_TAG and expects.mean_s > 4.0
     ran = estimator.honesty.of("u").times
     for _ in range(3):
         estimator.observe(app, 1, 2.0, am.world.policies.estimate(app))

@@ -16,7 +16,7 @@ from quicksilver.common.messages import ContainerEvent, ContainerReport, Contain
 from rm_proxy.domain.records import DurationRecord
 from rm_proxy.estimates import estimator as module
 from rm_proxy.estimates.duration_tags import bad_tags, tag_hints
-from rm_proxy.estimates.estimator import Durations, Estimator, Expectation, Source, worked_s
+from rm_proxy.estimates.estimator import Durations, EstimateSource, Estimator, Expectation, worked_s
 
 REGISTRY = Registry()
 FIRST = AppView("a1", type="SPARK", name="etl 2026-11-20")
@@ -47,8 +47,10 @@ def after(*took_s: float, app: AppView = OTHER, known: Estimator | None = None) 
 
 def test_a_stage_then_the_name_then_the_default() -> None:
     known = after(10.0, 20.0, 30.0, app=FIRST)
-    assert known.expected(FIRST, 0, PLAIN) == Expectation(20.0, 10.0, Source.STAGE, 3)
-    assert known.expected(AGAIN, 0, PLAIN) == Expectation(20.0, 10.0, Source.NAME, 3), "the date is no part of the name"
+    assert known.expected(FIRST, 0, PLAIN) == Expectation(20.0, 10.0, EstimateSource.STAGE, 3)
+    assert known.expected(AGAIN, 0, PLAIN) == Expectation(20.0, 10.0, EstimateSource.NAME, 3), (
+        "the date is no part of the name"
+    )
     assert known.expected(FIRST, 1, PLAIN) == Expectation(10.0), "another priority is another stage"
     assert known.expected(OTHER, 0, PLAIN) == Expectation(10.0)
     with pytest.raises(ValueError, match=r"-1\.0 s"):
@@ -60,7 +62,7 @@ def test_one_odd_sibling_does_not_decide() -> None:
     known = after(20.0, 20.0, 20.0, app=FIRST)
     after(60.0, app=AGAIN, known=known)
     got = known.expected(AGAIN, 0, PLAIN)
-    assert (got.mean_s, got.source, got.count) == (30.0, Source.STAGE, 1)
+    assert (got.mean_s, got.source, got.count) == (30.0, EstimateSource.STAGE, 1)
     assert got.spread_s == pytest.approx(math.sqrt((3 * 10**2 + 30**2) / 4))
     assert known.expected(AGAIN, 0, policies(prior_weight=0)).mean_s == 60.0
     assert known.expected(AGAIN, 0, policies(prior_weight=1)).mean_s == 40.0
@@ -73,21 +75,21 @@ def test_little_history_counts_little() -> None:
 
 
 def test_the_default_is_no_knowledge() -> None:
-    assert after(300.0).expected(OTHER, 0, PLAIN) == Expectation(300.0, 0.0, Source.STAGE, 1)
+    assert after(300.0).expected(OTHER, 0, PLAIN) == Expectation(300.0, 0.0, EstimateSource.STAGE, 1)
 
 
 def test_tags_go_before_rules_and_rules_before_the_default() -> None:
     ruled = policies(rules=[{"match": {"priority": 20}, "expected_s": 7}], default_s=5)
     tagged = replace(OTHER, id="a4", tags=frozenset({"expected_s:12", "expected_s:20:3.5", "nightly"}))
     known = Estimator()
-    assert known.expected(OTHER, 20, ruled) == Expectation(7.0, 0.0, Source.RULE)
-    assert known.expected(OTHER, 10, ruled) == Expectation(5.0, 0.0, Source.DEFAULT)
-    assert known.expected(tagged, 20, ruled) == Expectation(3.5, 0.0, Source.TAG)
-    assert known.expected(tagged, 10, ruled) == Expectation(12.0, 0.0, Source.TAG)
+    assert known.expected(OTHER, 20, ruled) == Expectation(7.0, 0.0, EstimateSource.RULE)
+    assert known.expected(OTHER, 10, ruled) == Expectation(5.0, 0.0, EstimateSource.DEFAULT)
+    assert known.expected(tagged, 20, ruled) == Expectation(3.5, 0.0, EstimateSource.TAG)
+    assert known.expected(tagged, 10, ruled) == Expectation(12.0, 0.0, EstimateSource.TAG)
     after(20.0, app=tagged, known=known)
     assert known.expected(tagged, 0, PLAIN).mean_s == 14.0, "a hint counts as three tasks: (3 * 12 + 20) / 4"
     off = policies(rules=[{"match": {"priority": 20}, "expected_s": 7}], tags=False)
-    assert known.expected(tagged, 20, off).source is Source.RULE
+    assert known.expected(tagged, 20, off).source is EstimateSource.RULE
 
 
 @pytest.mark.parametrize(
@@ -108,14 +110,14 @@ def test_running_siblings_raise_an_underestimate_before_any_ends() -> None:
     nodes = {OTHER.id: OTHER}
     known.running("n1", [runs(1.0), runs(30.0), runs(30.0)], nodes, PLAIN)
     got = known.expected(OTHER, 0, PLAIN)
-    assert (got.mean_s, got.source, got.count) == (25.2, Source.STAGE, 2), "(2 + 2 + 2 + 2 * 30 + 2 * 30) / 5"
+    assert (got.mean_s, got.source, got.count) == (25.2, EstimateSource.STAGE, 2), "(2 + 2 + 2 + 2 * 30 + 2 * 30) / 5"
     known.running("n1", [runs(40.0), runs(40.0)], nodes, PLAIN)
     assert known.expected(OTHER, 0, PLAIN).mean_s == 41.0, "a report replaces the last one of its node"
     known.running("n2", [runs(50.0)], nodes, PLAIN)
     assert known.expected(OTHER, 0, PLAIN).mean_s == pytest.approx((2 + 2 + 2 * 40 + 2 * 40 + 2 * 50) / 5)
     known.forget_node("n1")
     known.running("n2", [], nodes, PLAIN)
-    assert known.expected(OTHER, 0, PLAIN) == Expectation(2.0, 0.0, Source.STAGE, 2)
+    assert known.expected(OTHER, 0, PLAIN) == Expectation(2.0, 0.0, EstimateSource.STAGE, 2)
 
 
 def test_what_does_not_run_and_who_does_not_count() -> None:
@@ -130,7 +132,7 @@ def test_what_does_not_run_and_who_does_not_count() -> None:
 def test_running_ones_tell_of_a_job_of_which_nothing_is_known() -> None:
     known = Estimator()
     known.running("n1", [runs(8.0), runs(25.0)], {OTHER.id: OTHER}, PLAIN)
-    assert known.expected(OTHER, 0, PLAIN) == Expectation(17.5, 7.5, Source.STAGE, 0)
+    assert known.expected(OTHER, 0, PLAIN) == Expectation(17.5, 7.5, EstimateSource.STAGE, 0)
 
 
 def test_an_overestimate_comes_down_with_completions() -> None:
@@ -148,7 +150,7 @@ def test_a_rerun_takes_longer_than_its_task_ran_before() -> None:
     known = after(10.0, 20.0, 30.0)
     known.lost("killed", 25.0)
     again = known.expected(OTHER, 0, PLAIN, "killed")
-    assert again.source is Source.TASK and again.mean_s > 27.0
+    assert again.source is EstimateSource.TASK and again.mean_s > 27.0
     known.lost("shed", 0.0, "killed")
     assert known.expected(OTHER, 0, PLAIN, "shed") == again, "shed before its start: still the same task"
     known.lost("killed again", 5.0, "shed")
@@ -176,7 +178,7 @@ def test_what_is_kept_comes_back() -> None:
     fresh.restore([record, replace(record, app_name="bad", mean_s=math.nan), replace(record, app_name="none", count=0)])
     both = fresh.expected(replace(AGAIN, id="a9"), 0, PLAIN)
     assert (both.mean_s, both.count) == (30.0, 4)
-    assert fresh.expected(replace(AGAIN, id="a8", name="bad"), 0, PLAIN).source is Source.DEFAULT
+    assert fresh.expected(replace(AGAIN, id="a8", name="bad"), 0, PLAIN).source is EstimateSource.DEFAULT
     assert [r.app_name for r in fresh.changed(1, 7.0)] == ["report"], "a few at a time, the rest later"
     assert [(r.app_name, r.count) for r in fresh.changed(9, 8.0)] == [("etl #", 4)]
 
@@ -252,7 +254,7 @@ def test_nothing_is_left_of_reports_when_all_nodes_are_empty(reports: list[tuple
         known.running(f"n{node}", [runs(age) for age in ages], apps, PLAIN)
     for node in range(4):
         known.running(f"n{node}", [], apps, PLAIN)
-    assert known.expected(OTHER, 0, PLAIN) == Expectation(5.0, 0.0, Source.STAGE, 1)
+    assert known.expected(OTHER, 0, PLAIN) == Expectation(5.0, 0.0, EstimateSource.STAGE, 1)
 
 
 @given(st.lists(SECONDS, max_size=20), st.lists(SECONDS, max_size=20))

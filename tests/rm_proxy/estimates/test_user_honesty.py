@@ -9,7 +9,7 @@ import pytest
 from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.model import AppView
-from rm_proxy.estimates.estimator import Estimator, Source
+from rm_proxy.estimates.estimator import EstimateSource, Estimator
 from rm_proxy.estimates.user_honesty import MAX_USERS, Doubt, UserHonesty
 
 
@@ -62,8 +62,8 @@ def test_a_tag_of_a_liar_is_corrected_and_weighs_less_than_the_first_siblings() 
     honest, policies = AppView("other", user="bob", name="other", tags=liar.tags), Policies.load({})
     known = estimator(3, 60.0)
     got = known.expected(liar, 20, policies)
-    assert (got.source, got.mean_s) == (Source.DOUBTED_TAG, pytest.approx(10 * 6**0.75))
-    assert known.expected(honest, 20, policies).source is Source.TAG
+    assert (got.source, got.mean_s) == (EstimateSource.DOUBTED_TAG, pytest.approx(10 * 6**0.75))
+    assert known.expected(honest, 20, policies).source is EstimateSource.TAG
     for app in (liar, honest):
         known.observe(app, 20, 100.0, Estimate())
     assert known.expected(honest, 20, policies).mean_s == pytest.approx((3 * 10 + 100) / 4)
@@ -73,7 +73,7 @@ def test_a_tag_of_a_liar_is_corrected_and_weighs_less_than_the_first_siblings() 
 def test_it_can_be_switched_off() -> None:
     liar = AppView("new", user="ann", name="new", tags=frozenset({"expected_s:10"}))
     got = estimator(3, 60.0).expected(liar, 20, Policies.load({"estimate": {"doubt_tags": False}}))
-    assert (got.source, got.mean_s) == (Source.TAG, 10.0)
+    assert (got.source, got.mean_s) == (EstimateSource.TAG, 10.0)
 
 
 def test_two_jobs_do_not_make_a_liar() -> None:

@@ -19,7 +19,7 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.address import Address
 from quicksilver.common.process.limits import Seldom
-from quicksilver_lab.bench.fake_rm import Master, StandIn
+from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
@@ -173,7 +173,7 @@ def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
     async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
         silent = [idle(port) for _ in range(50)]
         await hub.until(lambda: len(hub.open_connections) == 50)
-        master = await Master.connect("127.0.0.1", port)
+        master = await RegisteredMaster.connect("127.0.0.1", port)
         assert await master.beat() == 1 and rm.opened == 1 and hub.limits.logins == 50
         await asyncio.gather(*map(end_of, silent))
         assert hub.refused("handshake") == 50 and await master.beat() == 2
@@ -189,9 +189,9 @@ def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
         silent = [idle(port, "127.0.0.2") for _ in range(5)]
         await hub.until(lambda: hub.refused("host") == 2)
         assert len(hub.open_connections) == 3
-        master = await Master.connect("127.0.0.1", port)
+        master = await RegisteredMaster.connect("127.0.0.1", port)
         assert await master.beat() == 1
-        more = [await Master.connect("127.0.0.1", port, app=n) for n in range(2, 6)]
+        more = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(2, 6)]
         assert [await other.beat() for other in more] == [1] * 4, "the limit is of those before their login"
         assert hub.refused("limit") == 0
         for one in (master, *more):
@@ -204,13 +204,13 @@ def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
 
 def test_the_limit_of_all_is_told_once() -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
-        masters = [await Master.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
+        masters = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
         for _ in range(20):
             await end_of(idle(port))
         assert hub.refused("limit") == 20
         masters[0].close()
         await hub.until(lambda: len(hub.open_connections) == 2)
-        again = await Master.connect("127.0.0.1", port, app=9)
+        again = await RegisteredMaster.connect("127.0.0.1", port, app=9)
         assert await again.beat() == 1
         for one in (*masters, again):
             one.close()
@@ -226,7 +226,7 @@ def test_a_large_frame_before_the_login_is_refused_unread() -> None:
         early = idle(port)
         early.send(b"hrpc\x09\x00\xdf" + (BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big"))
         await end_of(early)
-        master = await Master.connect("127.0.0.1", port)
+        master = await RegisteredMaster.connect("127.0.0.1", port)
         master.writer.write((BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big") + b"x" * 100)
         await hub.until(lambda: hub.limits.kept_bytes == 104)
         master.close()
@@ -237,12 +237,12 @@ def test_a_large_frame_before_the_login_is_refused_unread() -> None:
 
 def test_unfinished_frames_are_bounded_together() -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
-        masters = [await Master.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
+        masters = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
         for master in masters:
             master.writer.write((15 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
         await hub.until(lambda: hub.refused("memory") >= 2)
         assert hub.limits.kept_bytes <= 4 << 20
-        other = await Master.connect("127.0.0.1", port, app=8)
+        other = await RegisteredMaster.connect("127.0.0.1", port, app=8)
         assert await other.beat() == 1, "others are served"
         for one in (*masters, other):
             one.close()
@@ -264,12 +264,12 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
 
         AmConnection.pause_writing = pause  # type: ignore[method-assign]
         try:
-            deaf = await Master.connect("127.0.0.1", port)
+            deaf = await RegisteredMaster.connect("127.0.0.1", port)
             deaf.writer.transport.pause_reading()
             for _ in range(60):
                 deaf.ask()
             await hub.until(lambda: bool(paused))
-            other = await Master.connect("127.0.0.1", port, app=2)
+            other = await RegisteredMaster.connect("127.0.0.1", port, app=2)
             for number in range(1, 6):
                 assert await other.beat() == number
             (side,) = [
@@ -298,7 +298,7 @@ def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
             parts = hub.parts(Address(*away.getsockname()))
             async with await loop.create_server(lambda: AmConnection(parts), "127.0.0.1", 0) as server:
                 port = server.sockets[0].getsockname()[1]
-                early = asyncio.create_task(Master.connect("127.0.0.1", port))
+                early = asyncio.create_task(RegisteredMaster.connect("127.0.0.1", port))
                 await hub.until(lambda: parts.upstream.down is not None)
                 async with await loop.create_server(rm, sock=away):
                     master = await early
@@ -311,8 +311,8 @@ def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
 
 def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
-        master = await Master.connect("127.0.0.1", port)
-        other = await Master.connect("127.0.0.1", port, app=2)
+        master = await RegisteredMaster.connect("127.0.0.1", port)
+        other = await RegisteredMaster.connect("127.0.0.1", port, app=2)
         await master.beat()
 
         def broken(*_: object) -> None:
@@ -335,7 +335,7 @@ def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.M
 
 def test_methods_that_masters_invent_make_no_metrics() -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
-        master = await Master.connect("127.0.0.1", port)
+        master = await RegisteredMaster.connect("127.0.0.1", port)
         for number in range(5):
             master.writer.write(master.rpc.call(f"invented{number}", AM_PROTOCOL, y.AllocateRequestProto()))
             await master.event()
@@ -367,8 +367,8 @@ def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
                 real(stand_in, data)
 
         rm.data_received = received  # type: ignore[assignment, method-assign]
-        calling = await Master.connect("127.0.0.1", port)
-        quiet = await Master.connect("127.0.0.1", port, app=2)
+        calling = await RegisteredMaster.connect("127.0.0.1", port)
+        quiet = await RegisteredMaster.connect("127.0.0.1", port, app=2)
         assert (await calling.beat(), await quiet.beat()) == (1, 1)
         holds = True
         calling.ask()

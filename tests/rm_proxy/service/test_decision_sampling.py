@@ -18,7 +18,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.service.sampling.decision_sampling import Decisions, Sampler, Sampling
 from rm_proxy.service.server import Proxy
-from rm_proxy.store.queries import History, Wanted
+from rm_proxy.store.queries import DecisionFilter, History
 from rm_proxy.store.store import Store
 from tests.rm_proxy.yarn_messages import ALL_Q, Am, cid, container, coordinator, event, granted_rows, node_id, row
 
@@ -120,7 +120,7 @@ def test_what_the_machines_decide_reaches_store_memory_and_metrics(tmp_path: Pat
         return proxy
 
     proxy = asyncio.run(crowd())
-    sampled = History(proxy.store).choices(Wanted(slot="shed"), limit=1000).items
+    sampled = History(proxy.store).choices(DecisionFilter(slot="shed"), limit=1000).items
     assert len(sampled) < 40 and abs(sum(one.weight for one in sampled) - 1000) < 100
     assert [one.slot for one in proxy.decisions.recent()].count("shed") == len(sampled)
     value = proxy.metrics.registry.get_sample_value

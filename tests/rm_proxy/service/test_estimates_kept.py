@@ -10,7 +10,7 @@ from quicksilver.common.hadoop.conf import HadoopConf
 from rm_proxy.attempt.effects import BadTags, Estimated
 from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.estimates.estimator import Expectation, Source
+from rm_proxy.estimates.estimator import EstimateSource, Expectation
 from rm_proxy.service.server import Proxy
 
 JOB = AppView("application_1_0001", type="SPARK", name="etl 2026-11-20")
@@ -60,13 +60,13 @@ def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
         return known
 
     asyncio.run(first())
-    assert asyncio.run(second()) == Expectation(30.0, 10.0, Source.NAME, 3)
+    assert asyncio.run(second()) == Expectation(30.0, 10.0, EstimateSource.NAME, 3)
 
 
 def test_errors_and_bad_tags_are_counted(tmp_path: Path) -> None:
     async def crowd() -> Proxy:
         process = proxy(tmp_path)
-        process.effects.handle([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
+        process.effects.handle([Estimated(EstimateSource.STAGE, 10.0, 8.0), Estimated(EstimateSource.STAGE, 10.0, 0.0)])
         process.effects.handle([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
         close(process)
         return process

@@ -25,7 +25,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store import writer as recorder_module
 from rm_proxy.store.rows import Row
 from rm_proxy.store.store import Store
-from rm_proxy.store.tables import Completion, Event, Grant
+from rm_proxy.store.tables import Completion, Event, GrantRow
 from rm_proxy.store.writer import StoreUnavailableError, Writer
 from tests.paths import ROOT
 from tests.rm_proxy.databases import fresh
@@ -79,7 +79,7 @@ class Load:
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"quicksilver_proxy_{name}", labels)
 
-    def kept(self, what: Any = Grant.container_id) -> list[Any]:
+    def kept(self, what: Any = GrantRow.container_id) -> list[Any]:
         with self.store.engine.connect() as connection:
             return list(connection.scalars(select(what)))
 
@@ -151,7 +151,7 @@ def test_a_commit_of_which_nobody_heard_doubles_nothing(store: Store) -> None:
         assert writer.flush(120)
     writer.close()
     with store.engine.connect() as connection:
-        assert len(list(connection.scalars(select(Grant.container_id)))) == 3
+        assert len(list(connection.scalars(select(GrantRow.container_id)))) == 3
         assert len(list(connection.scalars(select(Event.seq)))) == 3
     assert doubtful.writes == 6
 
@@ -309,7 +309,7 @@ def test_a_fault_of_our_own_does_not_end_all_writing(store: Store, monkeypatch: 
     writer.close()
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_dropped_total", {"reason": "fault"}) == 1
     with store.engine.connect() as connection:
-        assert len(list(connection.scalars(select(Grant.container_id)))) == 2
+        assert len(list(connection.scalars(select(GrantRow.container_id)))) == 2
         assert not list(connection.scalars(select(Completion.container_id)))
 
 

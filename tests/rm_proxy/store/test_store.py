@@ -14,7 +14,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind
 from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, GrantRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.store.queries import History, Wanted
+from rm_proxy.store.queries import DecisionFilter, History
 from rm_proxy.store.rows import NodeEvent, NodeSeen
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
@@ -141,10 +141,12 @@ def test_decisions_newest_first_by_pages_and_filters(store: Store) -> None:
     history = History(store)
     page = history.decisions(limit=2)
     assert [d.container_id[-1] for d in page.items] == ["7", "4"] and page.more
-    page = history.decisions(Wanted(APP.id), limit=3, offset=2)
+    page = history.decisions(DecisionFilter(APP.id), limit=3, offset=2)
     assert [d.container_id[-1] for d in page.items] == ["2", "1", "0"] and not page.more
-    assert [d.app_id for d in history.decisions(Wanted("application_1_0002"), limit=9).items] == ["application_1_0002"]
-    assert len(history.decisions(Wanted(container_id=other.container_id), limit=9).items) == 1
+    assert [d.app_id for d in history.decisions(DecisionFilter("application_1_0002"), limit=9).items] == [
+        "application_1_0002"
+    ]
+    assert len(history.decisions(DecisionFilter(container_id=other.container_id), limit=9).items) == 1
 
 
 def test_summary_counts_and_nearest_rank_percentiles(store: Store) -> None:

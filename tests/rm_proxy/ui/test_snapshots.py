@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from quicksilver.common.web.snapshots import Snapshot, Snapshots, answer, rendered
+from quicksilver.common.web.snapshots import PageSnapshot, Snapshots, answer, rendered
 
 
 class Clock:
@@ -36,7 +36,7 @@ def call(**headers: str) -> Request:
 
 def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
     clock = Clock()
-    snapshot = Snapshot(clock.build, 2.0, clock_s=clock)
+    snapshot = PageSnapshot(clock.build, 2.0, clock_s=clock)
 
     async def look() -> list[int]:
         found = await asyncio.gather(*(snapshot.get() for _ in range(5)))
@@ -60,7 +60,7 @@ def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
 def test_what_takes_long_is_made_less_often(takes_s: float, kept_s: float) -> None:
     clock = Clock()
     clock.takes_s = takes_s
-    snapshot = Snapshot(clock.build, 2.0, share=0.02, clock_s=clock)
+    snapshot = PageSnapshot(clock.build, 2.0, share=0.02, clock_s=clock)
 
     async def all_of_it() -> None:
         await snapshot.get()

@@ -10,9 +10,19 @@ from hypothesis import strategies as st
 
 from policies.common.shrinking import Shrinking
 from policies.model import Way
-from sidecar.cpu_sharing.events import Freeze, Joined, LasRules, Left, Ready, Restore, Served, Shrink, Turn
+from sidecar.cpu_sharing.events import (
+    Freeze,
+    Joined,
+    LasRules,
+    Left,
+    ReadyContainer,
+    Restore,
+    Served,
+    SharingTurn,
+    Shrink,
+)
 from sidecar.cpu_sharing.plan import Need, plan
-from sidecar.cpu_sharing.share import FULL, Grant, Share
+from sidecar.cpu_sharing.share import FULL, CoreGrant, CoreShare
 from tests.playbook import play
 from tests.sidecar.cpu_sharing.words import MIN, come, done, full, las, running, running_vcores, settle
 
@@ -27,12 +37,12 @@ def test_newcomer_displaces_who_attained_most_and_the_least_attained_resumes() -
     play(
         las(),
         (Joined("a", 1, Way.SHRINK, 0), []),
-        (Ready("a", 0), []),
+        (ReadyContainer("a", 0), []),
         (Joined("b", 1, Way.SHRINK, 4), []),
-        (Ready("b", 5), [Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")]),
+        (ReadyContainer("b", 5), [Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")]),
         (done("a", 5), []),
         (Joined("c", 1, Way.SHRINK, 6), []),
-        (Ready("c", 7), [Shrink("b", MIN, "c", "attained 2.0 s, c only 0.0 s")]),
+        (ReadyContainer("c", 7), [Shrink("b", MIN, "c", "attained 2.0 s, c only 0.0 s")]),
         (done("b", 7), []),
         (Left("c", 9), [Restore("b", "its turn: attained 2.0 s")]),
     )
@@ -56,12 +66,15 @@ def test_quantum_ends_who_attained_no_more_takes_over_and_the_timer_starts_again
     assert node.deadline_s() == 14
     play(
         node,
-        (Turn(13.9), []),
-        (Turn(14), [Shrink("b", MIN, "a", "attained 10.0 s, a only 4.0 s"), Restore("a", "its turn: attained 4.0 s")]),
+        (SharingTurn(13.9), []),
+        (
+            SharingTurn(14),
+            [Shrink("b", MIN, "a", "attained 10.0 s, a only 4.0 s"), Restore("a", "its turn: attained 4.0 s")],
+        ),
         (done("b", 14), []),
         (done("a", 14), []),
         (
-            Turn(24),
+            SharingTurn(24),
             [Shrink("a", MIN, "b", "attained 14.0 s, b only 10.0 s"), Restore("b", "its turn: attained 10.0 s")],
         ),
     )
@@ -69,18 +82,21 @@ def test_quantum_ends_who_attained_no_more_takes_over_and_the_timer_starts_again
 
 def test_quantum_ends_and_the_least_attained_runs_on() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=9)
-    play(node, (Turn(50), []))  # b has 10 s, a 40 s
+    play(node, (SharingTurn(50), []))  # b has 10 s, a 40 s
     assert node.deadline_s() == 60
-    play(node, (Turn(60), []), (Turn(70), []))
+    play(node, (SharingTurn(60), []), (SharingTurn(70), []))
     play(
         node,
-        (Turn(80), [Shrink("b", MIN, "a", "attained 40.0 s, a 40.0 s"), Restore("a", "its turn: attained 40.0 s")]),
+        (
+            SharingTurn(80),
+            [Shrink("b", MIN, "a", "attained 40.0 s, a 40.0 s"), Restore("a", "its turn: attained 40.0 s")],
+        ),
     )
 
 
 def test_nothing_but_time_passes_before_ready() -> None:
     node = las(ready_wait_s=30)
-    play(node, (Joined("a", 1, Way.SHRINK, 5), []), (Turn(20), []))
+    play(node, (Joined("a", 1, Way.SHRINK, 5), []), (SharingTurn(20), []))
     assert running_vcores(node) == 0
     assert node.deadline_s() == 35
 
@@ -91,11 +107,11 @@ def test_who_is_not_ready_in_time_counts_in_full_until_it_is() -> None:
     play(
         node,
         (Joined("b", 1, Way.SHRINK, 5), []),
-        (Turn(35), [Shrink("a", MIN, "b", "b needs 1 vcores and is never resized")]),
+        (SharingTurn(35), [Shrink("a", MIN, "b", "b needs 1 vcores and is never resized")]),
         (done("a", 35), []),
     )
     assert node.shares["b"].running and running_vcores(node) == 1
-    play(node, (Ready("b", 40), []))
+    play(node, (ReadyContainer("b", 40), []))
     assert node.shares["b"].running and not node.shares["a"].running
     assert node.deadline_s() == 50
 
@@ -108,7 +124,7 @@ def test_what_is_never_resized_takes_its_cores_from_the_start(way: Way) -> None:
     play(
         node,
         (Joined("g", 1, way, 3), [Shrink("a", MIN, "g", "g needs 1 vcores and is never resized")]),
-        (Ready("g", 4), []),
+        (ReadyContainer("g", 4), []),
         (done("a", 4), []),
     )
     assert running_vcores(node) == 2 and node.shares["g"].running and "g" not in node.shrunk()
@@ -120,7 +136,7 @@ def test_more_guaranteed_than_cores_leave_nothing() -> None:
     come(node, "a", 0)
     play(node, (Joined("g", 3, Way.NONE, 1), [Shrink("a", MIN, "g", "g needs 3 vcores and is never resized")]))
     assert running_vcores(node) == 3
-    play(node, (done("a", 1), []), (Turn(500), []))
+    play(node, (done("a", 1), []), (SharingTurn(500), []))
     assert node.deadline_s() is None  # it starves, but no time will help it
 
 
@@ -131,10 +147,13 @@ def test_frozen_instead_of_shrunk_but_a_part_is_a_part() -> None:
     play(
         node,
         (Joined("b", 1, Way.FREEZE, 1), []),
-        (Ready("b", 1), [Shrink("f", 0.5, "b", "0.5 cores are left for it")]),
+        (ReadyContainer("b", 1), [Shrink("f", 0.5, "b", "0.5 cores are left for it")]),
         (done("f", 1), []),
         (Joined("c", 1.5, Way.SHRINK, 1), []),
-        (Ready("c", 1), [Freeze("b", "c", "attained 0.0 s, c 0.0 s"), Freeze("f", "c", why.replace("b", "c"))]),
+        (
+            ReadyContainer("c", 1),
+            [Freeze("b", "c", "attained 0.0 s, c 0.0 s"), Freeze("f", "c", why.replace("b", "c"))],
+        ),
     )
 
 
@@ -177,8 +196,8 @@ def test_a_part_grows_only_when_the_quantum_of_others_is_over() -> None:
     assert running(node) == {"big": 1, "small": 1}
     node.handle(Served({"big": 1.0}, 6))
     for at_s in (10, 11, 14.9):
-        assert node.handle(Turn(at_s)) == []
-    assert settle(node, node.handle(Turn(15)), 15) == [
+        assert node.handle(SharingTurn(at_s)) == []
+    assert settle(node, node.handle(SharingTurn(15)), 15) == [
         Shrink("small", MIN, "big", "attained 10.0 s, big only 1.0 s"),
         Restore("big", "its turn: attained 1.0 s"),
     ]
@@ -207,32 +226,35 @@ def test_who_runs_all_or_nothing_is_given_no_part() -> None:
 
 def test_starving_one_runs_and_is_protected_from_newcomers() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=2)  # a stands still since 40
-    settle(node, node.handle(Turn(50)), 50)
+    settle(node, node.handle(SharingTurn(50)), 50)
     assert node.deadline_s() == 60
     play(
         node,
-        (Turn(60), [Shrink("b", MIN, "a", "a stood still for 20 s"), Restore("a", "stood still for 20 s")]),
+        (SharingTurn(60), [Shrink("b", MIN, "a", "a stood still for 20 s"), Restore("a", "stood still for 20 s")]),
         (done("b", 60), []),
         (done("a", 60), []),
         (Joined("c", 1, Way.SHRINK, 61), []),
-        (Ready("c", 61), [Shrink("c", MIN, "", "others go first")]),
+        (ReadyContainer("c", 61), [Shrink("c", MIN, "", "others go first")]),
         (done("c", 61), []),
-        (Turn(69.9), []),
-        (Turn(70), [Shrink("a", MIN, "c", "attained 50.0 s, c only 0.0 s"), Restore("c", "its turn: attained 0.0 s")]),
+        (SharingTurn(69.9), []),
+        (
+            SharingTurn(70),
+            [Shrink("a", MIN, "c", "attained 50.0 s, c only 0.0 s"), Restore("c", "its turn: attained 0.0 s")],
+        ),
     )
 
 
 def test_starving_one_wants_a_turn_of_its_own() -> None:
     node = full(1, "a", "b", gap_s=44, starve_quanta=2)
-    node.handle(Turn(54.5))  # late: the next quantum ends at 64.5
+    node.handle(SharingTurn(54.5))  # late: the next quantum ends at 64.5
     assert node.deadline_s() == 64
-    settle(node, node.handle(Turn(64)), 64)
+    settle(node, node.handle(SharingTurn(64)), 64)
     assert running(node) == {"a": 1}
 
 
 def test_guaranteed_ones_displace_even_the_protected_which_is_next_then() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=2)
-    settle(node, node.handle(Turn(60)), 60)
+    settle(node, node.handle(SharingTurn(60)), 60)
     assert running(node) == {"a": 1}
     settle(node, node.handle(Joined("g", 1, Way.NONE, 61)), 61)
     assert running(node) == {"g": 1}
@@ -245,18 +267,18 @@ def test_who_starves_longest_goes_first() -> None:
     node = full(1, "a", "b", "c", gap_s=30, starve_quanta=4)  # a stands still since 30, b since 60
     settle(node, node.handle(Joined("g", 1, Way.NONE, 61)), 61)
     for at_s in (70, 100, 101):
-        assert node.handle(Turn(at_s)) == []
-    for at_s, event, name in ((105, Left("g", 105), "a"), (115, Turn(115), "b"), (125, Turn(125), "c")):
+        assert node.handle(SharingTurn(at_s)) == []
+    for at_s, event, name in ((105, Left("g", 105), "a"), (115, SharingTurn(115), "b"), (125, SharingTurn(125), "c")):
         settle(node, node.handle(event), at_s)
         assert running(node) == {name: 1}
-    settle(node, node.handle(Turn(135)), 135)
+    settle(node, node.handle(SharingTurn(135)), 135)
     assert running(node) == {"c": 1}  # nobody starves any more, and c attained least
 
 
 def test_starving_one_goes_before_a_newcomer() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=2)
     node.handle(Joined("c", 1, Way.SHRINK, 59))
-    commands = node.handle(Ready("c", 60))
+    commands = node.handle(ReadyContainer("c", 60))
     assert [(type(c), c.container_id) for c in commands] == [(Shrink, "b"), (Shrink, "c"), (Restore, "a")]
     assert running(node) == {"a": 1}
 
@@ -264,18 +286,18 @@ def test_starving_one_goes_before_a_newcomer() -> None:
 def test_protection_ends_in_time_even_when_a_turn_was_late() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=3, protect_quanta=2)
     for at_s, name in ((60, "b"), (70, "a"), (80.5, "a")):
-        settle(node, node.handle(Turn(at_s)), at_s)
+        settle(node, node.handle(SharingTurn(at_s)), at_s)
         assert running(node) == {name: 1}
     assert node.deadline_s() == 90
-    settle(node, node.handle(Turn(90)), 90)
+    settle(node, node.handle(SharingTurn(90)), 90)
     assert running(node) == {"b": 1}
 
 
 def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
-    def share(name: str, vcores: float, **more: Any) -> Share:
-        return Share(name, vcores, Way.SHRINK, 0, 0, ready=True, is_new=False, **more)
+    def share(name: str, vcores: float, **more: Any) -> CoreShare:
+        return CoreShare(name, vcores, Way.SHRINK, 0, 0, ready=True, is_new=False, **more)
 
-    still = Grant(MIN, False)
+    still = CoreGrant(MIN, False)
     protected = share("p", 1, protected_until_s=100)
     starving = share("w", 2, whole=True, granted=still)
     idle = share("i", 1, granted=still, idle_since_s=45)
@@ -286,20 +308,22 @@ def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
 
 
 def test_a_protected_one_does_not_grow_into_the_place_of_another() -> None:
-    first = Share("a", 2, Way.SHRINK, 0, 0, ready=True, is_new=False, granted=Grant(1, True), protected_until_s=60)
-    second = Share("b", 1, Way.SHRINK, 0, 0, ready=True, is_new=False, protected_until_s=70)
+    first = CoreShare(
+        "a", 2, Way.SHRINK, 0, 0, ready=True, is_new=False, granted=CoreGrant(1, True), protected_until_s=60
+    )
+    second = CoreShare("b", 1, Way.SHRINK, 0, 0, ready=True, is_new=False, protected_until_s=70)
     rules = LasRules(2, 10, min_cores=MIN)
-    assert plan([first, second], Need(2, rules, 50)).grants == {"a": Grant(1, True), "b": FULL}
+    assert plan([first, second], Need(2, rules, 50)).grants == {"a": CoreGrant(1, True), "b": FULL}
     assert plan([first, second], Need(3, rules, 50)).grants == {"a": FULL, "b": FULL}
 
 
 def test_accounting_wins_and_never_falls() -> None:
     node = full(1, "a", gap_s=1)
-    node.handle(Turn(8))
+    node.handle(SharingTurn(8))
     assert node.shares["a"].attained_s == 8
     node.handle(Served({"a": 3.0, "gone": 4.0}, 9))
     assert node.shares["a"].attained_s == 3
-    node.handle(Turn(12))
+    node.handle(SharingTurn(12))
     assert node.shares["a"].attained_s == 3  # wall time counts no more
     node.handle(Served({"a": 1.0}, 13))
     node.handle(Served({"a": 1.5}, 14))
@@ -310,19 +334,19 @@ def test_wall_time_counts_as_carried_out_times_cores() -> None:
     node = las(2)
     come(node, "a", 0, 2)
     come(node, "b", 3)  # a is to have 1 core, but still has 2
-    node.handle(Turn(5))
+    node.handle(SharingTurn(5))
     assert node.shares["a"].attained_s == 10
     node.handle(done("a", 6))
-    node.handle(Turn(8))
+    node.handle(SharingTurn(8))
     assert node.shares["a"].attained_s == 14
     assert node.shares["b"].attained_s == 5
 
 
 def test_time_never_goes_back() -> None:
     node = full(1, "a")
-    node.handle(Turn(5))
-    node.handle(Turn(2))
-    node.handle(Turn(6))
+    node.handle(SharingTurn(5))
+    node.handle(SharingTurn(2))
+    node.handle(SharingTurn(6))
     assert node.shares["a"].attained_s == 6
 
 
@@ -330,9 +354,9 @@ def test_what_kills_in_place_of_the_shrinks_would_have_lost() -> None:
     node = full(1, "a", "b", gap_s=4)
     a, b = node.shares["a"], node.shares["b"]
     assert (a.saved_s, b.saved_s) == (4.0, 0.0), "a kill for b would have lost the 4 s of a"
-    settle(node, node.handle(Turn(14)), 14)  # b has 10 s and gives way to a
+    settle(node, node.handle(SharingTurn(14)), 14)  # b has 10 s and gives way to a
     assert (a.saved_s, b.saved_s) == (4.0, 10.0)
-    settle(node, node.handle(Turn(24)), 24)  # a has 14 s: a kill would have lost the 10 s since its first one
+    settle(node, node.handle(SharingTurn(24)), 24)  # a has 14 s: a kill would have lost the 10 s since its first one
     assert (a.attained_s, a.saved_s, a.times_shrunk) == (14.0, 14.0, 2)
 
 
@@ -347,12 +371,12 @@ def test_a_shrink_for_a_container_of_the_same_job_saves_nothing(taker: str, save
 
 @given(st.lists(st.floats(0.1, 30), min_size=1, max_size=12))
 def test_saved_is_what_each_kill_would_have_lost_since_the_one_before(turns: list[float]) -> None:
-    share = Share("a", 1, Way.SHRINK, 0, 0, ready=True)
+    share = CoreShare("a", 1, Way.SHRINK, 0, 0, ready=True)
     since_s = lost_s = 0.0
     for seconds in turns:
         share.serve(seconds)
         since_s += seconds
-        share.flight = Grant(0.0, False)
+        share.flight = CoreGrant(0.0, False)
         share.done(seconds)
         lost_s, since_s = lost_s + since_s, 0.0
         share.flight = FULL

@@ -5,7 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from policies.model import Way
-from sidecar.cpu_sharing.events import Jobs, Joined, LasRules, Left, Ready, Restore, Ruled, Served, Shrink, Turn
+from sidecar.cpu_sharing.events import (
+    Jobs,
+    Joined,
+    LasRules,
+    Left,
+    ReadyContainer,
+    Restore,
+    Ruled,
+    Served,
+    SharingTurn,
+    Shrink,
+)
 from sidecar.cpu_sharing.las import Las
 from tests.playbook import play
 from tests.sidecar.cpu_sharing.words import MIN, come, las, running, settle
@@ -28,7 +39,7 @@ def test_a_container_of_the_widest_job_gives_way_though_it_attained_least_itself
     play(
         node(),
         (Joined("n", 1, Way.SHRINK, 8, app_id="new"), []),
-        (Ready("n", 8), [Shrink("w", MIN, "n", f"{LESS} n")]),
+        (ReadyContainer("n", 8), [Shrink("w", MIN, "n", f"{LESS} n")]),
     )
 
 
@@ -80,7 +91,7 @@ def test_a_container_that_starves_runs_whatever_its_job_attained() -> None:
     at_s = known.deadline_s()
     while "w" not in running(known):
         assert at_s is not None and at_s <= 7 + 3 * 10
-        settle(known, known.handle(Turn(at_s)), at_s)
+        settle(known, known.handle(SharingTurn(at_s)), at_s)
         at_s = known.deadline_s()
 
 

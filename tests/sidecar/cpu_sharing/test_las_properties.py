@@ -19,18 +19,18 @@ from sidecar.cpu_sharing.events import (
     LasRules,
     Left,
     Pinned,
-    Ready,
+    ReadyContainer,
     Resized,
     Restore,
     Ruled,
     Served,
+    SharingTurn,
     Shrink,
     Squeezed,
-    Turn,
 )
 from sidecar.cpu_sharing.las import Las
 from sidecar.cpu_sharing.plan import Need, least_part, plan
-from sidecar.cpu_sharing.share import FULL, Grant, Share
+from sidecar.cpu_sharing.share import FULL, CoreGrant, CoreShare
 
 W, K, M = 8.0, 2, 1
 EPS = 1e-4
@@ -178,7 +178,7 @@ class LasMachine(RuleBasedStateMachine):
     def ready(self, container_id: str) -> None:
         before = {s.id for s in self.in_hand() if s.running}
         self.real[container_id].ready = True
-        self.tell(Ready(container_id, self.now_s))
+        self.tell(ReadyContainer(container_id, self.now_s))
         if not self.las.squeezed and self.las.shares[container_id].running:
             self.check_most_attained_gave_way(before, container_id)
 
@@ -228,7 +228,7 @@ class LasMachine(RuleBasedStateMachine):
             self.serve(min(until_s, deadline_s or inf) - self.now_s)
             if deadline_s is not None and self.now_s >= deadline_s - 1e-9:
                 self.now_s = max(self.now_s, deadline_s)
-            self.tell(Turn(self.now_s))
+            self.tell(SharingTurn(self.now_s))
             self.everything_holds()
             turns += 1
             assert turns < 2000, "turns without end"
@@ -248,10 +248,10 @@ class LasMachine(RuleBasedStateMachine):
 
     # What holds
 
-    def in_hand(self) -> list[Share]:
+    def in_hand(self) -> list[CoreShare]:
         return [s for s in self.las.shares.values() if s.ready and s.resizable]
 
-    def stuck(self) -> list[Share]:
+    def stuck(self) -> list[CoreShare]:
         return [s for s in self.in_hand() if s.stuck]
 
     def protected(self) -> dict[str, float]:
@@ -403,11 +403,11 @@ TestJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=
 
 
 @st.composite
-def one_share(draw: st.DrawFn) -> Share:
+def one_share(draw: st.DrawFn) -> CoreShare:
     """A container of a plan at second 100, quantum 10 s, in any state but starving."""
     vcores = draw(st.sampled_from([0.06, 0.25, 0.5, 1.0, 1.5, 2.0]))
-    granted = draw(st.sampled_from([FULL, Grant(0.05, False), Grant(vcores / 2, True)]))
-    share = Share(str(draw(st.integers(0, 10**6))), vcores, Way.SHRINK, 0, 0, ready=True, granted=granted)
+    granted = draw(st.sampled_from([FULL, CoreGrant(0.05, False), CoreGrant(vcores / 2, True)]))
+    share = CoreShare(str(draw(st.integers(0, 10**6))), vcores, Way.SHRINK, 0, 0, ready=True, granted=granted)
     share.is_new, share.attained_s = draw(st.booleans()), draw(st.sampled_from([0.0, 1.0, 5.0, 5.5]))
     share.began_s, share.idle_since_s = draw(st.sampled_from([85.0, 91.0, 97.0])), 99.0
     return share
@@ -420,7 +420,9 @@ def one_share(draw: st.DrawFn) -> Share:
     st.sampled_from(MIN_CORES),
     st.booleans(),
 )
-def test_any_plan_uses_the_room_and_no_more(shares: list[Share], room: float, min_cores: float, arriving: bool) -> None:
+def test_any_plan_uses_the_room_and_no_more(
+    shares: list[CoreShare], room: float, min_cores: float, arriving: bool
+) -> None:
     rules = LasRules(9, 10, min_cores=min_cores)
     grants = plan(shares, Need(room, rules, 100, arriving)).grants
     given_cores = {s.id: s.amount(grants[s.id]) for s in shares}

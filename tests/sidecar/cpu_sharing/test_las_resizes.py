@@ -9,14 +9,14 @@ from sidecar.cpu_sharing.events import (
     Joined,
     LasRules,
     Left,
-    Ready,
+    ReadyContainer,
     Resized,
     Restore,
     Ruled,
     Served,
+    SharingTurn,
     Shrink,
     Squeezed,
-    Turn,
 )
 from tests.playbook import play
 from tests.sidecar.cpu_sharing.words import MIN, come, done, full, las, running, settle
@@ -40,14 +40,14 @@ def test_refused_shrink_keeps_its_room_and_is_tried_again_later_and_later() -> N
     assert (node.shares["a"].stuck, running(node), node.deadline_s()) == ("EBUSY", {"a": 1}, 6)
     assert node.shares["a"].times_shrunk == 0
     again = Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")
-    play(node, (Turn(6), [again]), (Turn(6.5), []), (Resized("a", "EBUSY", 7), []))
+    play(node, (SharingTurn(6), [again]), (SharingTurn(6.5), []), (Resized("a", "EBUSY", 7), []))
     assert node.deadline_s() == 9
     for wait_s in (2, 4, 8, 16, 32, 60, 60):
         at_s = node.shares["a"].retry_at_s
-        play(node, (Turn(at_s), [again]), (Resized("a", "EBUSY", at_s), []))
+        play(node, (SharingTurn(at_s), [again]), (Resized("a", "EBUSY", at_s), []))
         assert node.shares["a"].retry_at_s == at_s + min(60, wait_s * 2)
     at_s = node.shares["a"].retry_at_s
-    play(node, (Turn(at_s), [again]))
+    play(node, (SharingTurn(at_s), [again]))
     assert node.handle(done("a", at_s)) == [Restore("b", f"stood still for {at_s - 5:.0f} s")]
     assert (node.shares["a"].stuck, node.shares["a"].times_shrunk, running(node)) == ("", 1, {"b": 1})
 
@@ -56,7 +56,7 @@ def test_refused_shrink_that_nobody_wants_any_more_is_forgotten() -> None:
     node = full(1, "a")
     come(node, "b", 5)
     settle(node, node.handle(Resized("a", "EBUSY", 5)), 5)
-    play(node, (Left("b", 5.5), []), (Turn(6), []))
+    play(node, (Left("b", 5.5), []), (SharingTurn(6), []))
     assert node.shares["a"].stuck == ""
 
 
@@ -68,10 +68,10 @@ def test_two_refusals_are_retried_each_with_the_other_in_its_place() -> None:
     node.handle(Resized("a", "EBUSY", 5))
     node.handle(Resized("b", "EBUSY", 5.5))
     node.handle(Left("h", 5.5))
-    assert [type(c) for c in node.handle(Turn(6))] == [Shrink]  # b has the one core, though a attained less
+    assert [type(c) for c in node.handle(SharingTurn(6))] == [Shrink]  # b has the one core, though a attained less
     node.handle(Resized("a", "EBUSY", 6))
     assert (node.shares["a"].tries, node.shares["a"].retry_at_s, node.shares["b"].retry_at_s) == (2, 8, 6.5)
-    settle(node, node.handle(Turn(6.5)), 6.5)
+    settle(node, node.handle(SharingTurn(6.5)), 6.5)
     assert node.shrunk() == {"b"}
 
 
@@ -83,7 +83,7 @@ def test_refused_restore_stands_still_and_another_takes_its_turn() -> None:
         node,
         (Resized("a", "EIO", 9.5), [Restore("b", "its turn: attained 4.0 s")]),
         (done("b", 9.5), []),
-        (Turn(10.5), []),
+        (SharingTurn(10.5), []),
     )
     assert node.shares["a"].stuck == ""
     assert (running(node), node.shares["a"].idle_since_s) == ({"b": 1}, 4)
@@ -96,10 +96,13 @@ def test_memory_is_short_swaps_are_allowed_more_are_not() -> None:
         node,
         (Squeezed(True, "some 12 %", 1), []),
         (Joined("b", 1, Way.SHRINK, 2), []),
-        (Ready("b", 2), [Shrink("b", MIN, "", "memory is short: some 12 %")]),
+        (ReadyContainer("b", 2), [Shrink("b", MIN, "", "memory is short: some 12 %")]),
         (done("b", 2), []),
         (Squeezed(True, "some 15 %", 3), []),
-        (Turn(10), [Shrink("a", MIN, "b", "attained 10.0 s, b only 0.0 s"), Restore("b", "its turn: attained 0.0 s")]),
+        (
+            SharingTurn(10),
+            [Shrink("a", MIN, "b", "attained 10.0 s, b only 0.0 s"), Restore("b", "its turn: attained 0.0 s")],
+        ),
         (done("a", 10), []),
         (done("b", 10), []),
         (Squeezed(False, "", 11), [Restore("a", "its turn: attained 10.0 s")]),
@@ -142,8 +145,8 @@ def test_doubles_and_strangers_are_ignored() -> None:
     play(
         node,
         (Joined("b", 9, Way.NONE, 4), []),
-        (Ready("b", 4), []),
-        (Ready("x", 4), []),
+        (ReadyContainer("b", 4), []),
+        (ReadyContainer("x", 4), []),
         (Left("x", 4), []),
         (Resized("x", "", 4), []),
         (Resized("b", "no", 4), []),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from policies.model import Way
-from sidecar.cpu_sharing.events import Joined, LasCommand, LasRules, Ready, Resized
+from sidecar.cpu_sharing.events import Joined, LasCommand, LasRules, ReadyContainer, Resized
 from sidecar.cpu_sharing.las import Las
 
 MIN = 0.05
@@ -24,7 +24,7 @@ def come(
 ) -> list[LasCommand]:
     """A container comes and is in hand at once."""
     commands = node.handle(Joined(container_id, vcores, way, now_s, **more))
-    return commands + node.handle(Ready(container_id, now_s))
+    return commands + node.handle(ReadyContainer(container_id, now_s))
 
 
 def settle(node: Las, commands: list[LasCommand], now_s: float) -> list[LasCommand]:

@@ -15,8 +15,8 @@ from sidecar.gate.events import (
     Again,
     CloseClient,
     CloseUpstream,
-    Decided,
     Garbage,
+    GateDecided,
     OwnAnswer,
     OwnCall,
     StartAnswered,
@@ -41,7 +41,7 @@ def start_under(talk: Talk, call_id: int, container: str, *, opportunistic: bool
 
 def forwarded(talk: Talk) -> None:
     talk.say(start_under(talk, 7, cid(2)))
-    talk.tell(Decided(cid(2), hold=False))
+    talk.tell(GateDecided(cid(2), hold=False))
 
 
 def undecided(talk: Talk) -> None:
@@ -112,7 +112,7 @@ def test_an_id_is_free_again_with_its_answer(holds: list[bool]) -> None:
         container = cid(number + 2)
         (wanted,) = talk.say(start_under(talk, 7, container, opportunistic=hold))
         assert isinstance(wanted, StartWanted)
-        talk.tell(Decided(container, hold=hold))
+        talk.tell(GateDecided(container, hold=hold))
         for call in talk.arrived():
             assert isinstance(call, Call)
             talk.answer(talk.server.response(call, b""))
@@ -142,7 +142,7 @@ def test_two_early_starts_of_one_container_are_both_sent_again() -> None:
     talk.login()
     for call_id in (7, 8):
         talk.say(start_under(talk, call_id, cid(2)))
-        talk.tell(Decided(cid(2), hold=False))
+        talk.tell(GateDecided(cid(2), hold=False))
     refused = y.StartContainersResponseProto()
     failed = refused.failed_requests.add(container_id=container_proto(cid(2)))
     failed.exception.message = f"Container {cid(2)} rejected as it is allocated by a previous RM"

@@ -18,12 +18,12 @@ from sidecar.gate.events import (
     ClientClosed,
     CloseClient,
     CloseUpstream,
-    Decided,
     ForceWanted,
     FromClient,
     FromUpstream,
     Garbage,
     GateCommand,
+    GateDecided,
     GateEvent,
     Going,
     LoggedIn,
@@ -132,7 +132,7 @@ def test_a_guaranteed_start_passes_byte_by_byte_in_pieces_of_any_size(piece: int
     assert (wanted.start.container_id, wanted.start.attempt_id, wanted.start.opportunistic) == (cid(2), ATTEMPT, False)
     assert (wanted.start.resources, wanted.start.priority, wanted.start.user) == (Resources(1024, 1), 20, "u")
     assert talk.up == b""
-    assert talk.tell(Decided(cid(2), hold=False)) == []
+    assert talk.tell(GateDecided(cid(2), hold=False)) == []
     assert talk.up == sent
     (call,) = talk.arrived()
     assert isinstance(call, Call)
@@ -146,7 +146,7 @@ def test_master_that_closes_before_the_decision() -> None:
     talk.login()
     talk.call("startContainers", starts(start_request(cid(2), opportunistic=False)))
     assert talk.tell(ClientClosed()) == [StartWithdrawn(cid(2))]
-    late = talk.tell(Decided(cid(2), hold=False))
+    late = talk.tell(GateDecided(cid(2), hold=False))
     assert late == [StartAnswered(cid(2), Outcome.REFUSED, "the client closed its connection before")]
     assert talk.up == b""
 
@@ -214,7 +214,7 @@ def test_held_answers_carry_the_services_meta_data_asked_for_once() -> None:
     talk = Talk()
     talk.login()
     talk.call("startContainers", starts(start_request(cid(2), opportunistic=True)))
-    talk.tell(Decided(cid(2), hold=True))
+    talk.tell(GateDecided(cid(2), hold=True))
     (empty,) = talk.arrived()
     assert isinstance(empty, Call)
     assert (empty.method, empty.body) == ("startContainers", b"")
@@ -223,7 +223,7 @@ def test_held_answers_carry_the_services_meta_data_asked_for_once() -> None:
     talk.answer(talk.server.response(empty, meta))
     (first,) = talk.heard()
     talk.call("startContainers", starts(start_request(cid(3), opportunistic=True)))
-    talk.tell(Decided(cid(3), hold=True))
+    talk.tell(GateDecided(cid(3), hold=True))
     assert talk.up == b""
     (second,) = talk.heard()
     for container, answer in ((cid(2), first), (cid(3), second)):
@@ -270,7 +270,7 @@ def test_a_repeated_start_that_runs_already_is_a_success_only_if_an_answer_may_h
     talk.login()
     talk.holding.known = {cid(2)} if known else set()
     talk.call("startContainers", starts(start_request(cid(2), opportunistic=False)))
-    talk.tell(Decided(cid(2), hold=False))
+    talk.tell(GateDecided(cid(2), hold=False))
     (call,) = talk.arrived()
     assert isinstance(call, Call)
     there = y.StartContainersResponseProto()
@@ -301,7 +301,7 @@ def early_start() -> Talk:
     talk = Talk()
     talk.login()
     talk.call("startContainers", starts(start_request(cid(2), opportunistic=False)))
-    talk.tell(Decided(cid(2), hold=False))
+    talk.tell(GateDecided(cid(2), hold=False))
     return talk
 
 
@@ -358,7 +358,7 @@ def test_words_of_the_nodemanager_that_are_no_utf8_are_told_all_the_same() -> No
     talk = Talk()
     talk.login()
     talk.say(talk.client.call("startContainers", NM_PROTOCOL, starts(start_request(cid(1), opportunistic=True))))
-    talk.tell(Decided(cid(1), hold=False))
+    talk.tell(GateDecided(cid(1), hold=False))
     (call,) = [event for event in talk.arrived() if isinstance(event, Call)]
     answer = y.StartContainersResponseProto()
     answer.failed_requests.add(exception=y.SerializedExceptionProto(message="no")).container_id.CopyFrom(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hadoop_rpc.connection import Call
 from hadoop_rpc.protos import yarn_pb2 as y
 from sidecar.gate.container_calls import ServicesMeta
-from sidecar.gate.events import Decided, UpstreamClosed
+from sidecar.gate.events import GateDecided, UpstreamClosed
 from sidecar.gate.gate import Gate
 from tests.sidecar.fakes import cid, start_request, starts
 from tests.sidecar.gate.test_gate import Talk
@@ -27,7 +27,7 @@ class Process:
     def start(self, talk: Talk, serial: int, *, hold: bool) -> int:
         """Return the port that the application master is told for a start."""
         talk.call("startContainers", starts(start_request(cid(serial), opportunistic=hold)))
-        talk.tell(Decided(cid(serial), hold=hold))
+        talk.tell(GateDecided(cid(serial), hold=hold))
         for call in talk.arrived():
             assert isinstance(call, Call)
             self.asked += 1

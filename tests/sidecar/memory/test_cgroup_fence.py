@@ -18,14 +18,14 @@ import pytest
 from sidecar.memory.cgroup_fence import (
     Fence,
     FenceLimits,
-    Kept,
+    KeptMemory,
     OomScoreRefusedError,
     default_daemon_cores,
     fence_mb,
     prefer_for_oom,
     undo_fence,
 )
-from sidecar.memory.memory_guard import GuardCommand, GuardRules, Held, Kill, Memory, MemoryGuard, Squeeze
+from sidecar.memory.memory_guard import GuardCommand, GuardRules, HeldMemory, Kill, Memory, MemoryGuard, Squeeze
 from sidecar.memory.pressure import Gauge, group_memory
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
@@ -67,7 +67,7 @@ def now(folder: Path, *names: str) -> list[str]:
 
 def test_v1_limits_are_set_and_taken_back(tmp_path: Path) -> None:
     group, fence = tree(tmp_path, V1), Fence(LIMITS)
-    assert fence.keep([group, tmp_path / "gone"]) == Kept(changed=True, refused=())
+    assert fence.keep([group, tmp_path / "gone"]) == KeptMemory(changed=True, refused=())
     names = ("cpu.shares", "cpu.cfs_quota_us", "memory.limit_in_bytes")
     assert now(group, *names) == ["1024", "150000", str(200 * MB)]
     assert not fence.keep([group]).changed
@@ -328,7 +328,7 @@ def measured(group: Path, containers: dict[str, subprocess.Popen[str]]) -> Memor
     assert whole is not None
     assert whole.room_mb is not None
     held = (
-        Held(name, "Q", 60, used.used_mb, killable=True)
+        HeldMemory(name, "Q", 60, used.used_mb, killable=True)
         for name, used in now_mb.items()
         if used is not None and containers[name].poll() is None
     )

@@ -10,7 +10,7 @@ from sidecar.memory.memory_guard import (
     Alarm,
     GuardRuled,
     GuardRules,
-    Held,
+    HeldMemory,
     Kill,
     Level,
     Memory,
@@ -25,18 +25,18 @@ LOW = "400 MB of memory free, less than 512 MB"
 LAST = "100 MB of memory free, less than 128 MB"
 
 
-def held(container_id: str, kind: str = "Q", **fields: Any) -> Held:
+def held(container_id: str, kind: str = "Q", **fields: Any) -> HeldMemory:
     """Return a container of 500 MB that uses 400 MB; queueable ones can be killed."""
     base: dict[str, Any] = {"allocated_mb": 500, "used_mb": 400, "killable": kind == "Q"}
-    return Held(container_id, kind, **(base | fields))
+    return HeldMemory(container_id, kind, **(base | fields))
 
 
-def memory(now_s: float, free_mb: int, *containers: Held, stall: float | None = None) -> Memory:
+def memory(now_s: float, free_mb: int, *containers: HeldMemory, stall: float | None = None) -> Memory:
     """Return a measurement."""
     return Memory(now_s, free_mb, stall, containers)
 
 
-def victim(*containers: Held, free_mb: int = 100) -> Kill | None:
+def victim(*containers: HeldMemory, free_mb: int = 100) -> Kill | None:
     """Return whom a fresh guard kills at once."""
     kills = [c for c in MemoryGuard(RULES).handle(memory(0, free_mb, *containers)) if isinstance(c, Kill)]
     assert len(kills) <= 1

@@ -7,11 +7,11 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sidecar.memory.memory_guard import Alarm, GuardRules, Held, Kill, Level, Memory, MemoryGuard, Squeeze
+from sidecar.memory.memory_guard import Alarm, GuardRules, HeldMemory, Kill, Level, Memory, MemoryGuard, Squeeze
 
 RULES = GuardRules(reserve_mb=512, last_resort_mb=128, settle_s=3, kill_wait_s=8, stall_wait_s=4)
 HELD = st.builds(
-    Held,
+    HeldMemory,
     container_id=st.just(""),
     kind=st.sampled_from(["G", "Q", "Q", "O"]),
     allocated_mb=st.sampled_from([100, 500, 2000]),
@@ -34,14 +34,14 @@ class Node(RuleBasedStateMachine):
         self.free_mb = 4000
         self.stall: float | None = None
         self.stalled_s = 0.0
-        self.there: dict[str, Held] = {}
+        self.there: dict[str, HeldMemory] = {}
         self.killed: dict[str, float] = {}
         self.squeezed_at: list[tuple[bool, float]] = []
         self.serial = 0
         self.kills_work = True
 
     @rule(several=st.lists(HELD, min_size=1, max_size=6))
-    def begin(self, several: list[Held]) -> None:
+    def begin(self, several: list[HeldMemory]) -> None:
         for held in several:
             self.serial += 1
             container_id = f"c{self.serial}"

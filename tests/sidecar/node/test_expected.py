@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from quicksilver.common.messages import Expected, Report, Targets
 from sidecar.node.events import Answered, Granted, Outcome, SessionUp, Targeted
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.report_view import fill_report
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
 
 BLANK = Report(node_id="n:1", boot="b", seq=1, sidecar_url="http://127.0.0.1:1", memory_mb=1024, vcores=1)
 
 
-def busy(**of_q: Any) -> Node:
+def busy(**of_q: Any) -> SidecarNode:
     """Return a node of one place: `r` runs since second 0 and `q` waits, both granted as tasks of 10 s."""
     full = node(memory_mb=1024, vcores=1)
     full.handle(SessionUp(ATTEMPT, 0))
@@ -26,7 +26,7 @@ def busy(**of_q: Any) -> Node:
     return full
 
 
-def tell(full: Node, now_s: float, *news: tuple[int, float, float], app_id: str = APP) -> Report:
+def tell(full: SidecarNode, now_s: float, *news: tuple[int, float, float], app_id: str = APP) -> Report:
     """Have the proxy tell durations and spreads by priority; returns the report then."""
     expected = [Expected(app_id=app_id, priority=p, expected_s=mean_s, spread_s=sd_s) for p, mean_s, sd_s in news]
     full.handle(Targeted(Targets(expected=expected), (), (), now_s))

@@ -9,25 +9,25 @@ from policies.config.policy_set import Policies
 from policies.model import Resources
 from sidecar.node.container import Rules
 from sidecar.node.events import Answered, Ended, Granted, Launch, Outcome, SessionUp
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from tests.sidecar.words import ATTEMPT, arrived, by_arrival, grant
 
 GOOD = (Outcome.STARTED, "")
 
 
-def node(policy: str = "backfill") -> Node:
+def node(policy: str = "backfill") -> SidecarNode:
     """Return a node of 4 GB and 4 cores on which r (3 GB) runs from 0 on for 10 s."""
     slots = Policies.load({"fill": {"policy": policy}}).node
     policies = NodePolicies(by_arrival, lambda *_: [])
     policies = dataclasses.replace(policies, fills=lambda: slots.fills, fill=slots.fill)
-    made = Node(Rules(Resources(4096, 4), reserve_mb=0, settle_s=0.0), policies)
+    made = SidecarNode(Rules(Resources(4096, 4), reserve_mb=0, settle_s=0.0), policies)
     made.handle(SessionUp(ATTEMPT, 0))
     assert comes(made, "r", 0, 3072) == ["r"]
     return made
 
 
-def comes(node: Node, name: str, now_s: float, memory_mb: int, expected_s: float = 10.0) -> list[str]:
+def comes(node: SidecarNode, name: str, now_s: float, memory_mb: int, expected_s: float = 10.0) -> list[str]:
     """Bring a container to a node; returns which ones start."""
     node.handle(Granted((grant(name, expected_s=expected_s),), now_s))
     started = launched(node.handle(arrived(name, now_s, resources=Resources(memory_mb, 1))))

@@ -19,12 +19,12 @@ from sidecar.node.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports
 
 
-def busy(*ends_s: float, grace_s: float = 2.0) -> Node:
+def busy(*ends_s: float, grace_s: float = 2.0) -> SidecarNode:
     """Return a node without room where q1, q2, .. run from second 1 on, and are expected to end then."""
     full = node(1024 * len(ends_s), len(ends_s), grace_s=grace_s)
     full.handle(SessionUp(ATTEMPT, 0))

@@ -22,14 +22,14 @@ from sidecar.node.events import (
 )
 from sidecar.node.nm_queue import QUEUES, QUIET_S
 from sidecar.node.nm_reconcile import Listed, NmList, compare, read_queued
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.phases import Phase
 from sidecar.node.report_view import picture
 from tests.playbook import play
 from tests.sidecar.words import ATTEMPT, arrived, grant, node, reports
 
 
-def two_running() -> Node:
+def two_running() -> SidecarNode:
     """Return a node of three places with a queueable and a guaranteed container, both answered at 1 s."""
     one = node(3072, 3)
     one.handle(SessionUp(ATTEMPT, 0))

@@ -38,7 +38,7 @@ from sidecar.node.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import containers
 from sidecar.node.wait_reason import obstacle
@@ -49,7 +49,7 @@ GOOD = (Outcome.STARTED, "")
 LAUNCH = b"launch"
 
 
-def busy(count: int = 2, **rules: int | float | bool) -> Node:
+def busy(count: int = 2, **rules: int | float | bool) -> SidecarNode:
     """Return a node of two places on which q1 .. q`count` run since second 1, and q8, q9 are announced."""
     full = node(**rules)
     names = [f"q{number}" for number in range(1, count + 1)]
@@ -495,7 +495,7 @@ def test_state_for_the_gate(phase: str, expected: ContainerState | None) -> None
 def test_what_jobs_have_left_is_renewed_while_they_wait() -> None:
     """Under srpt: job b has less left than a by the time that a place is free, though its grant said more."""
     srpt = Policies.load({"order": {"policy": "srpt"}}).node
-    full = Node(
+    full = SidecarNode(
         Rules(Resources(1024, 1), reserve_mb=0, settle_s=0.0),
         NodePolicies(srpt.order_key, lambda *_: [], srpt.bypass_limit_s),
     )

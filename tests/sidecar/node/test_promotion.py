@@ -8,8 +8,8 @@ from policies.model import Resources, Way
 from policies.preempt.las import POLICY
 from policies.preempt.las import Las as LasSettings
 from quicksilver.common.messages import EventKind, Report
-from sidecar.cpu_sharing.events import Pinned, Resized, Restore, Shrink, Squeezed, Turn
-from sidecar.memory.memory_guard import Held
+from sidecar.cpu_sharing.events import Pinned, Resized, Restore, SharingTurn, Shrink, Squeezed
+from sidecar.memory.memory_guard import HeldMemory
 from sidecar.node.container import Rules
 from sidecar.node.events import (
     Adopted,
@@ -29,7 +29,7 @@ from sidecar.node.events import (
     Warn,
     Watch,
 )
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
@@ -44,7 +44,7 @@ def promoted(now_s: float, *names: str) -> Targeted:
     return Targeted(None, (), names, now_s)
 
 
-def runs(*names: str) -> Node:
+def runs(*names: str) -> SidecarNode:
     """Return a node of two places on which these queueable containers run."""
     one = node()
     one.handle(SessionUp(ATTEMPT, 0))
@@ -97,7 +97,7 @@ def test_the_memory_guard_and_a_drain_leave_it() -> None:
     assert one.handle(Drain(True, "maintenance", 4)) == []
     entry = one.state.containers["a"]
     assert not one.endings.killable(entry)
-    assert Held("a", entry.kind, 1024, killable=one.endings.killable(entry)).kind == "G"
+    assert HeldMemory("a", entry.kind, 1024, killable=one.endings.killable(entry)).kind == "G"
 
 
 def test_what_waits_or_is_being_killed_stays_as_it_is() -> None:
@@ -142,7 +142,7 @@ def test_a_shrunk_one_gets_its_full_limits_back_and_others_give_way() -> None:
     for command in commands:
         las_node.handle(done(command.container_id, 6))
     assert running(las_node) == {"a": 1}
-    assert las_node.handle(Turn(100)) == [], "nobody takes its place, however long b stands still"
+    assert las_node.handle(SharingTurn(100)) == [], "nobody takes its place, however long b stands still"
     assert las_node.shares["a"].times_shrunk == 1
 
 
@@ -172,8 +172,8 @@ def test_a_refused_restore_is_tried_again() -> None:
     las_node.handle(done("b", 6))
     assert las_node.handle(Resized("a", "EBUSY", 6)) == []
     assert las_node.deadline_s() == pytest.approx(7)
-    assert las_node.handle(Turn(6.5)) == []
-    assert las_node.handle(Turn(7)) == [Restore("a", "it is guaranteed now")]
+    assert las_node.handle(SharingTurn(6.5)) == []
+    assert las_node.handle(SharingTurn(7)) == [Restore("a", "it is guaranteed now")]
     assert las_node.handle(done("a", 7)) == []
     assert las_node.shares["a"].granted.cores is None
 
@@ -189,7 +189,7 @@ def test_a_squeeze_does_not_stop_it() -> None:
 def test_the_node_machine_pins_it_and_says_so() -> None:
     settings = LasSettings(quantum_s=10, extra=2)
     rules = Rules(Resources(8192, 1), shares_cpu=True, extra_vcores=2, reserve_mb=0, settle_s=0.0, nm_vcores=100)
-    one = Node(
+    one = SidecarNode(
         rules,
         NodePolicies(by_arrival, lambda *_: POLICY.decide(*_[:2], settings, _[2])),
         Sharing(settings, rules),

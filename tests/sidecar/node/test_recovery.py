@@ -36,7 +36,7 @@ from sidecar.node.events import (
 from sidecar.node.journal_records import (
     SEQ_SKIPPED,
     BadJournalError,
-    Memory,
+    MemoryRecord,
     acked_line,
     all_lines,
     event_line,
@@ -45,7 +45,7 @@ from sidecar.node.journal_records import (
     read,
 )
 from sidecar.node.nm_reconcile import UNANSWERED_S, Listed, NmList, compare
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.phases import KEPT, Phase
 from sidecar.node.recovery import Restored
 from sidecar.node.report_view import fill_report
@@ -77,7 +77,7 @@ class Lives:
         self.node = node(**self.rules)
         return self.handle(Restored(read(text), now_s))
 
-    def memory(self) -> Memory:
+    def memory(self) -> MemoryRecord:
         return read("".join(f"{line}\n" for line in self.lines))
 
 
@@ -261,7 +261,7 @@ def test_without_a_session_a_kill_is_the_proxy_s_to_carry_out() -> None:
     assert report(lives.node).release == []
 
 
-def report(of: Node) -> Report:
+def report(of: SidecarNode) -> Report:
     return fill_report(Report(node_id="n", boot="b", seq=1, sidecar_url="", memory_mb=1, vcores=1), of, 7.0)
 
 

@@ -12,7 +12,7 @@ from policies.model import Resources, Way
 from policies.preempt.las import POLICY
 from policies.preempt.las import Las as LasSettings
 from quicksilver.common.messages import ContainerState, EventKind, Report, Targets
-from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink, Squeezed
+from sidecar.cpu_sharing.events import Freeze, ReadyContainer, Resized, Restore, Served, Shrink, Squeezed
 from sidecar.node.container import Rules
 from sidecar.node.events import (
     Adopted,
@@ -37,7 +37,7 @@ from sidecar.node.events import (
     Unwatch,
     Watch,
 )
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, containers, fill_report, picture
 from sidecar.node.sharing import Sharing
@@ -47,41 +47,41 @@ from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, report
 GOOD = (Outcome.STARTED, "")
 
 
-def shared(memory_mb: int = 8192, cores: int = 2, extra: float = 2, **more: Any) -> Node:
+def shared(memory_mb: int = 8192, cores: int = 2, extra: float = 2, **more: Any) -> SidecarNode:
     """Return a node of `cores` that starts so many `extra`, quantum 10 s."""
     chosen = {name: more.pop(name) for name in ("by_type", "by_job") if name in more}
     settings = LasSettings(quantum_s=10, extra=extra, **({"by_type": {}} | chosen))
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0, "nm_vcores": 100}
     rules = Rules(Resources(memory_mb, cores), shares_cpu=True, extra_vcores=extra, **(base | more))
-    return Node(
+    return SidecarNode(
         rules,
         NodePolicies(by_arrival, lambda need, run, at: POLICY.decide(need, run, settings, at)),
         Sharing(settings, rules),
     )
 
 
-def run(node: Node, name: str, now_s: float, **fields: Any) -> list[object]:
-    """Bring a queueable container to the point where it runs; return what the node answered to `Ready`."""
+def run(node: SidecarNode, name: str, now_s: float, **fields: Any) -> list[object]:
+    """Bring a queueable container to the point where it runs; return what the node answered to `ReadyContainer`."""
     node.handle(SessionUp(ATTEMPT, now_s))
     node.handle(Granted((grant(name, **fields),), now_s))
     node.handle(arrived(name, now_s))
     node.handle(Answered(name, *GOOD, now_s))
-    return list(node.handle(Ready(name, now_s)))
+    return list(node.handle(ReadyContainer(name, now_s)))
 
 
 OTHER = {"app_id": "application_1_0002", "attempt_id": "appattempt_1_0002_000001"}
 
 
-def run_other(node: Node, name: str, now_s: float) -> None:
+def run_other(node: SidecarNode, name: str, now_s: float) -> None:
     """Bring a queueable container of another application to the point where it runs."""
     node.handle(SessionUp(OTHER["attempt_id"], now_s))
     node.handle(Granted((grant(name, **OTHER),), now_s))
     node.handle(Arrived(replace(start(name), **OTHER), now_s))
     node.handle(Answered(name, *GOOD, now_s))
-    node.handle(Ready(name, now_s))
+    node.handle(ReadyContainer(name, now_s))
 
 
-def full(**more: Any) -> Node:
+def full(**more: Any) -> SidecarNode:
     """Return a node of 2 cores with a, b (running), c, d; who came later preempted who had attained most."""
     node = shared(**more)
     for at_s, name in enumerate("abcd"):
@@ -101,7 +101,7 @@ def test_more_start_than_there_are_cores_and_the_next_waits() -> None:
     assert [c for c in node.handle(Ended("d", 6)) if isinstance(c, Launch)] == [Launch("e", ATTEMPT, b"launch")]
 
 
-def waiting_for_a_core(**fields: Any) -> Node:
+def waiting_for_a_core(**fields: Any) -> SidecarNode:
     """Return a node of 2 cores on which a and b run, and c arrived at 5 and waits for a core for 3 s."""
     node = shared()
     run(node, "a", 0)
@@ -117,7 +117,7 @@ def test_a_container_that_was_bound_ahead_starts_on_the_core_that_comes_free() -
     assert (waiting.state, waiting.why.partition(";")[0]) == (ContainerState.WAITING, "waits for a core")
     commands = node.handle(Ended("a", 6))
     assert Launch("c", ATTEMPT, b"launch") in commands
-    assert not [one for one in node.handle(Ready("c", 6)) if isinstance(one, Shrink)], "nobody gave way"
+    assert not [one for one in node.handle(ReadyContainer("c", 6)) if isinstance(one, Shrink)], "nobody gave way"
 
 
 def test_a_container_that_waited_for_a_core_in_vain_goes_back() -> None:
@@ -274,7 +274,7 @@ def test_service_is_unknown_until_a_container_is_attached() -> None:
 
     assert attained_s("a") is not None
     assert attained_s("b") is None, "0 would be read as idle"
-    node.handle(Ready("b", 10))
+    node.handle(ReadyContainer("b", 10))
     assert attained_s("b") == 0.0
 
 
@@ -287,7 +287,7 @@ def test_freezing_is_a_command_of_its_own() -> None:
 
 def test_without_a_shrinking_policy_nothing_is_shared() -> None:
     rules = Rules(Resources(8192, 2), reserve_mb=0, settle_s=0.0)
-    node = Node(rules, NodePolicies(by_arrival, lambda need, run, at: []))
+    node = SidecarNode(rules, NodePolicies(by_arrival, lambda need, run, at: []))
     assert run(node, "a", 0) == [] and node.state.sharing.shares() == {} and node.state.sharing.spread_s() == 0
     assert node.state.sharing.deadline_s() is None
 
@@ -316,7 +316,7 @@ def test_a_kill_saves_nothing_and_names_its_cause() -> None:
     assert [(e.kind, e.cause, e.saved_s) for e in events] == [(EventKind.KILLED, "memory", 0.0)]
 
 
-def of_two_jobs(**more: Any) -> Node:
+def of_two_jobs(**more: Any) -> SidecarNode:
     """Return a node of 2 cores: a of one job attained 9 s, b of another one nothing."""
     node = shared(**more)
     run(node, "a", 0)
@@ -324,7 +324,7 @@ def of_two_jobs(**more: Any) -> Node:
     node.handle(Granted((grant("b", **OTHER),), 0))
     node.handle(Arrived(replace(start("b"), **OTHER), 0))
     node.handle(Answered("b", *GOOD, 0))
-    node.handle(Ready("b", 0))
+    node.handle(ReadyContainer("b", 0))
     node.handle(Served({"a": 9.0, "b": 0.0}, 9))
     return node
 
@@ -354,7 +354,7 @@ def test_answers_of_an_older_proxy_leave_the_containers_own_service() -> None:
     assert [c.container_id for c in run(node, "n", 10) if isinstance(c, Shrink)] == ["a"]
 
 
-def overcommitted(free_mb: int | None, **more: Any) -> Node:
+def overcommitted(free_mb: int | None, **more: Any) -> SidecarNode:
     """Return a node that is full by allocation: 4 containers of 1 GB, so much memory not used; NodeManager: 6 GB."""
     node = full(**({"memory_mb": 4096, "overcommit": True, "nm_memory_mb": 6144} | more))
     if free_mb is not None:

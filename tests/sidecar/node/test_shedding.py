@@ -26,11 +26,11 @@ from sidecar.node.events import (
     Warn,
 )
 from sidecar.node.events import Tick as TickEvent
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.phases import Phase
 from sidecar.node.queue.shedding import excess
-from sidecar.node.queue.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
-from sidecar.node.queue.waiting_queue import Waiting
+from sidecar.node.queue.wait_estimate import LIMITED_S, CoreRoom, WaitingJob, remaining_s, starts_s
+from sidecar.node.queue.waiting_queue import WaitingStart
 from sidecar.node.report_view import containers, fill_report
 from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
@@ -39,7 +39,7 @@ from tests.sidecar.words import ATTEMPT, arrived, grant, node, reports
 GOOD = (Outcome.STARTED, "")
 
 
-def queue(waiting: int, sheds: tuple[int, ...] = (), **rules: Any) -> Node:
+def queue(waiting: int, sheds: tuple[int, ...] = (), **rules: Any) -> SidecarNode:
     """Return a node of one place, on which `r` runs since second 0 and q1 .. wait, all of 10 s."""
     full = node(memory_mb=1024, vcores=1, **rules)
     full.handle(SessionUp(ATTEMPT, 0))
@@ -129,7 +129,9 @@ def test_limits_hold_as_long_as_the_proxy_is_heard() -> None:
     assert full.state.targets is None and full.deadline_s() == 100
 
 
-def limited(limit_mb: int, now_s: float = 0, vcores: float | None = 9, **rules: Any) -> tuple[Node, list[Command]]:
+def limited(
+    limit_mb: int, now_s: float = 0, vcores: float | None = 9, **rules: Any
+) -> tuple[SidecarNode, list[Command]]:
     """Return a node of four places with a limit, and what happened when q1, q2, q3 came."""
     four = node(memory_mb=4096, vcores=4, **rules)
     four.handle(SessionUp(ATTEMPT, 0))
@@ -199,47 +201,53 @@ ONE = Resources(1024, 1)
 
 
 def test_starts_by_example() -> None:
-    running = [Job(ONE, 10), Job(ONE, 4)]
-    assert starts_s(Room(Resources()), running, [Job(ONE, 3), Job(ONE, 1), Job(ONE, 1)]) == [4, 7, 8]
-    assert starts_s(Room(ONE), running, [Job(ONE, 3), Job(Resources(2048, 2), 1)]) == [0, 4]
-    assert starts_s(Room(Resources()), [], [Job(ONE, 3), Job(ONE, 3)]) == [LIMITED_S, LIMITED_S + 3]
-    guaranteed = [Job(ONE, 4, queueable=False)]
-    assert starts_s(Room(Resources(), ONE), guaranteed, [Job(ONE, 3), Job(ONE, 1)]) == [4, 7]
-    assert starts_s(Room(ONE, Resources(0, 0)), guaranteed, [Job(ONE, 3)]) == [LIMITED_S]
+    running = [WaitingJob(ONE, 10), WaitingJob(ONE, 4)]
+    assert starts_s(CoreRoom(Resources()), running, [WaitingJob(ONE, 3), WaitingJob(ONE, 1), WaitingJob(ONE, 1)]) == [
+        4,
+        7,
+        8,
+    ]
+    assert starts_s(CoreRoom(ONE), running, [WaitingJob(ONE, 3), WaitingJob(Resources(2048, 2), 1)]) == [0, 4]
+    assert starts_s(CoreRoom(Resources()), [], [WaitingJob(ONE, 3), WaitingJob(ONE, 3)]) == [LIMITED_S, LIMITED_S + 3]
+    guaranteed = [WaitingJob(ONE, 4, queueable=False)]
+    assert starts_s(CoreRoom(Resources(), ONE), guaranteed, [WaitingJob(ONE, 3), WaitingJob(ONE, 1)]) == [4, 7]
+    assert starts_s(CoreRoom(ONE, Resources(0, 0)), guaranteed, [WaitingJob(ONE, 3)]) == [LIMITED_S]
 
 
 def test_remaining_by_example() -> None:
-    mixed = [Job(ONE, 4, queueable=False), Job(ONE, 9)]
-    assert remaining_s(Room(ONE), mixed, ONE) == 0
-    assert remaining_s(Room(Resources()), mixed, ONE) == 4
-    assert remaining_s(Room(ONE, Resources()), mixed, ONE) == 9
-    assert remaining_s(Room(ONE, Resources()), mixed[:1], ONE) == LIMITED_S
-    assert remaining_s(Room(Resources()), [], ONE) == LIMITED_S
+    mixed = [WaitingJob(ONE, 4, queueable=False), WaitingJob(ONE, 9)]
+    assert remaining_s(CoreRoom(ONE), mixed, ONE) == 0
+    assert remaining_s(CoreRoom(Resources()), mixed, ONE) == 4
+    assert remaining_s(CoreRoom(ONE, Resources()), mixed, ONE) == 9
+    assert remaining_s(CoreRoom(ONE, Resources()), mixed[:1], ONE) == LIMITED_S
+    assert remaining_s(CoreRoom(Resources()), [], ONE) == LIMITED_S
 
 
 sizes = st.builds(Resources, st.integers(1, 4096), st.integers(1, 4))
-jobs = st.lists(st.builds(Job, sizes, st.floats(0.1, 100), st.floats(0, 50), queueable=st.booleans()), max_size=10)
+jobs = st.lists(
+    st.builds(WaitingJob, sizes, st.floats(0.1, 100), st.floats(0, 50), queueable=st.booleans()), max_size=10
+)
 
 
-@given(sizes, st.none() | sizes, jobs, st.lists(st.builds(Job, sizes, st.floats(0.1, 100)), max_size=20))
+@given(sizes, st.none() | sizes, jobs, st.lists(st.builds(WaitingJob, sizes, st.floats(0.1, 100)), max_size=20))
 def test_starts_never_decrease_and_a_limit_makes_none_sooner(
-    free: Resources, left_q: Resources | None, running: list[Job], waiting: list[Job]
+    free: Resources, left_q: Resources | None, running: list[WaitingJob], waiting: list[WaitingJob]
 ) -> None:
-    starts = starts_s(Room(free, left_q), running, waiting)
+    starts = starts_s(CoreRoom(free, left_q), running, waiting)
     assert len(starts) == len(waiting)
     assert all(math.isfinite(at) and at >= 0 for at in starts)
     assert starts == sorted(starts)
     if left_q is None:
         return
     if starts and starts[0] > 0:
-        assert starts[0] >= starts_s(Room(free), running, waiting)[0]
+        assert starts[0] >= starts_s(CoreRoom(free), running, waiting)[0]
 
 
-def waiting(count: int, sheds: list[int]) -> list[Waiting]:
+def waiting(count: int, sheds: list[int]) -> list[WaitingStart]:
     views = [
         ContainerView(f"q{n}", "app", Kind.QUEUEABLE, ONE, arrived_s=float(n), sheds=sheds[n]) for n in range(count)
     ]
-    return [Waiting(view, ATTEMPT, 1e9, 1) for view in views]
+    return [WaitingStart(view, ATTEMPT, 1e9, 1) for view in views]
 
 
 limits = st.builds(

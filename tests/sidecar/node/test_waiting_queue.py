@@ -12,7 +12,7 @@ from policies.common.overtaking import work_s
 from policies.config.node_slots import NodeSlots
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from sidecar.node.queue.waiting_queue import PLAYED, Waiting, WaitingQueue
+from sidecar.node.queue.waiting_queue import PLAYED, WaitingQueue, WaitingStart
 
 ORDERS = ("fifo", "job_submission", "srpt", "sjf", "hrrn")
 STRICT = {"bypass_limit_s": 0.0}
@@ -35,7 +35,7 @@ def view(name: str, arrived_s: float, expected_s: float = 10.0, app: str = "", *
 
 def put(into: WaitingQueue, *views: ContainerView) -> None:
     for each in views:
-        into.add(Waiting(each, "attempt", 1e9, 1))
+        into.add(WaitingStart(each, "attempt", 1e9, 1))
 
 
 def start(of: WaitingQueue, now_s: float = 100.0) -> str:

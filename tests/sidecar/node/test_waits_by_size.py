@@ -7,16 +7,16 @@ import dataclasses
 from policies.model import Resources
 from sidecar.node.container import Rules
 from sidecar.node.events import Answered, Granted, Outcome, SessionUp
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import WAIT_SIZES, picture, sizes_up_to
 from tests.sidecar.words import ATTEMPT, arrived, by_arrival, grant
 
 
-def node(*, by_size: bool) -> Node:
+def node(*, by_size: bool) -> SidecarNode:
     """Return a node of 4 GB and 3 cores on which a container of 3 GB runs for 10 s, and one of 2 GB waits."""
     policies = dataclasses.replace(NodePolicies(by_arrival, lambda *_: []), waits_by_size=lambda: by_size)
-    made = Node(Rules(Resources(4096, 3), reserve_mb=0, settle_s=0.0), policies)
+    made = SidecarNode(Rules(Resources(4096, 3), reserve_mb=0, settle_s=0.0), policies)
     made.handle(SessionUp(ATTEMPT, 0))
     for name, memory_mb in (("a", 3072), ("b", 2048)):
         made.handle(Granted((grant(name, expected_s=10.0),), 0))

@@ -14,7 +14,7 @@ import pytest
 from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup.files import keyed
-from sidecar.resizer.docker.group import Group, group_of
+from sidecar.resizer.docker.group import ContainerGroup, group_of
 
 BURN = "while :; do :; done"
 _numbers = itertools.count(1)
@@ -54,7 +54,7 @@ def beginning(daemon: Dockerd) -> Iterator[Run]:
     daemon.docker("rm", "--force", *names)
 
 
-def group(leader: Leader) -> Group:
+def group(leader: Leader) -> ContainerGroup:
     cgroup = group_of(leader.pid)
     assert cgroup is not None
     return cgroup

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import v1_members
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import groups_of, leader_of
@@ -152,7 +152,7 @@ def test_usage_counts_from_the_attach_and_what_has_ended(resizer: Cgroup1) -> No
         assert 0.01 < used.cpu_s < 5
         assert used.memory_mb < 90
     resizer.detach(NAME)
-    assert resizer.usage(NAME) == Usage(None, None)
+    assert resizer.usage(NAME) == ContainerUsage(None, None)
 
 
 def test_memory_from_before_the_attach_counts(resizer: Cgroup1, tmp_path: Path) -> None:

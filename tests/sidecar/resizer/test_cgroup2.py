@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import v2_members, v2_restore
 from sidecar.resizer.cgroup.v2 import Cgroup2, undo_cgroup2
 from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
@@ -154,7 +154,7 @@ def test_does_without_memory_and_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     ours.shrink(CID, 0.5)
     ours.restore(CID)
     assert "memory controller does not reach this group" in ours.without_memory
-    assert ours.usage(CID) == Usage(0.0, 1)
+    assert ours.usage(CID) == ContainerUsage(0.0, 1)
     assert ours.pressure(CID) == {"cpu_some": 0.25}
 
 
@@ -208,7 +208,7 @@ def test_gone_before_and_after(kernel: Kernel2, leader: Leader) -> None:
             call()
         assert refused.value.gone
     assert not ours.holds(CID)
-    assert ours.usage(CID) == Usage(None, None)
+    assert ours.usage(CID) == ContainerUsage(None, None)
     assert ours.pressure(CID) == {}
     ours.close()
     assert kernel.groups() == before
@@ -351,10 +351,10 @@ def test_memory_is_bounded_and_reclaimed_when_asked_for(kernel: Kernel2, leader:
 
 def test_usage_and_pressure(kernel: Kernel2, leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = resizer(kernel)
-    assert ours.usage(CID) == Usage(None, None)
+    assert ours.usage(CID) == ContainerUsage(None, None)
     ours.attach(CID, leader)
     (kernel.mount / OURS / "cpu.stat").write_text("usage_usec 2500000\nnr_throttled 3\n")
-    assert ours.usage(CID) == Usage(2.5, 3)  # 3 pages of 256 more than shared each, and 3 MB charged
+    assert ours.usage(CID) == ContainerUsage(2.5, 3)  # 3 pages of 256 more than shared each, and 3 MB charged
     assert ours.pressure(CID) == {"cpu_some": 0.25, "memory_some": 0.04, "memory_full": 0.02}
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
-from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.base import ContainerUsage, Leader
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.composite import DockerOr
 from sidecar.resizer.docker.resizer import DockerResizer
@@ -102,7 +102,7 @@ def test_docker_containers_go_to_docker_and_others_elsewhere(dockerd: Dockerd, e
     either.restore(inside)
     assert group(leader).quota_us() == -1
     either.detach(inside)
-    assert either.usage(inside) == Usage(None, None) and not either.holds(inside)
+    assert either.usage(inside) == ContainerUsage(None, None) and not either.holds(inside)
     assert "not attached" in str(refusal(either.shrink, inside, 0.1))
 
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd
-from sidecar.resizer.base import Usage
+from sidecar.resizer.base import ContainerUsage
 from sidecar.resizer.docker.resizer import DockerResizer, undo_docker
 from tests.sidecar.resizer.dockers import (
     BURN,
@@ -158,7 +158,7 @@ def test_usage_counts_from_attaching_and_sees_memory(resizer: DockerResizer, run
     assert usage.cpu_s is not None and usage.cpu_s < 1
     assert usage.memory_mb is not None and usage.memory_mb >= 50
     resizer.detach(cid)
-    assert resizer.usage(cid) == Usage(None, None)
+    assert resizer.usage(cid) == ContainerUsage(None, None)
 
 
 @pytest.mark.parametrize("paused", [False, True])
@@ -173,7 +173,7 @@ def test_a_container_that_is_removed_in_the_middle_is_gone(
     dockerd.docker("rm", "--force", cid)
     for error in (refusal(resizer.shrink, cid, 0.2), refusal(resizer.restore, cid), refusal(resizer.reassert, cid)):
         assert error.gone
-    assert resizer.usage(cid) == Usage(None, None)
+    assert resizer.usage(cid) == ContainerUsage(None, None)
     undo = resizer.undo(cid)
     resizer.detach(cid)
     assert list(records.glob("*")) == []

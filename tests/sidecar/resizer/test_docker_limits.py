@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.resizer.docker.engine import Limits
-from sidecar.resizer.docker.group import Group, group_of
+from sidecar.resizer.docker.engine import DockerLimits
+from sidecar.resizer.docker.group import ContainerGroup, group_of
 from sidecar.resizer.docker.limits import full, period_us, quota_us, shrunk
 
 LIMITS = st.one_of(
-    st.builds(Limits, st.integers(10_000_000, 64 * 10**9), st.just(0), st.just(0), st.integers(0, 4096)),
+    st.builds(DockerLimits, st.integers(10_000_000, 64 * 10**9), st.just(0), st.just(0), st.integers(0, 4096)),
     st.builds(
-        Limits,
+        DockerLimits,
         st.just(0),
         st.sampled_from([-1, 0, 1000, 30_000, 400_000]),
         st.sampled_from([0, 1000, 20_000, 1_000_000]),
@@ -31,7 +31,7 @@ CGROUP2 = {
 
 
 @given(LIMITS, st.floats(0.001, 64), st.booleans())
-def test_a_bound_never_gives_more_and_names_what_is_given_back(was: Limits, cores: float, shares: bool) -> None:
+def test_a_bound_never_gives_more_and_names_what_is_given_back(was: DockerLimits, cores: float, shares: bool) -> None:
     less, back = shrunk(was, cores, shares), full(was, shares)
     assert less.keys() == back.keys()
     assert 0 not in [*less.values(), *back.values()]  # 0 means "as it is"
@@ -44,12 +44,20 @@ def test_a_bound_never_gives_more_and_names_what_is_given_back(was: Limits, core
 @pytest.mark.parametrize(
     ("was", "less", "back"),
     [
-        (Limits(0, 0, 0, 0), {"CpuQuota": 5000, "CpuShares": 2}, {"CpuQuota": -1, "CpuShares": 1024}),
-        (Limits(5 * 10**8, 0, 0, 9), {"NanoCpus": 5 * 10**7, "CpuShares": 2}, {"NanoCpus": 5 * 10**8, "CpuShares": 9}),
-        (Limits(0, 30_000, 50_000, 0), {"CpuQuota": 2500, "CpuShares": 2}, {"CpuQuota": 30_000, "CpuShares": 1024}),
+        (DockerLimits(0, 0, 0, 0), {"CpuQuota": 5000, "CpuShares": 2}, {"CpuQuota": -1, "CpuShares": 1024}),
+        (
+            DockerLimits(5 * 10**8, 0, 0, 9),
+            {"NanoCpus": 5 * 10**7, "CpuShares": 2},
+            {"NanoCpus": 5 * 10**8, "CpuShares": 9},
+        ),
+        (
+            DockerLimits(0, 30_000, 50_000, 0),
+            {"CpuQuota": 2500, "CpuShares": 2},
+            {"CpuQuota": 30_000, "CpuShares": 1024},
+        ),
     ],
 )
-def test_limits_by_example(was: Limits, less: dict[str, int], back: dict[str, int]) -> None:
+def test_limits_by_example(was: DockerLimits, less: dict[str, int], back: dict[str, int]) -> None:
     assert (shrunk(was, 0.05, True), full(was, True)) == (less, back)
 
 
@@ -73,7 +81,7 @@ def test_cgroup_v2_is_read(tmp_path: Path, root: str) -> None:
     mounts = f"30 24 0:26 {root} {tmp_path / 'cgroup'} rw,nosuid - cgroup2 cgroup2 rw\n"
     proc = a_proc(tmp_path, mounts, f"0::{root.rstrip('/')}/docker/abc\n")
     group = group_of(7, proc)
-    assert group == Group(True, folder, folder, folder, folder)
+    assert group == ContainerGroup(True, folder, folder, folder, folder)
     assert (group.quota_us(), group.shares(), group.frozen()) == (-1, None, False)
     assert (group.cpu_s(), group.memory_mb()) == (2.5, 64)
     (folder / "cpu.max").write_text("5000 100000\n")
@@ -92,7 +100,7 @@ def test_comounted_controllers_of_cgroup_v1_are_read_beside_an_empty_v2(tmp_path
         f"31 24 0:27 / {tmp_path / 'unified'} rw - cgroup2 cgroup2 rw\n"
     )
     group = group_of(7, a_proc(tmp_path, mounts, "4:cpu,cpuacct:/docker/abc\n0::/docker/abc\n"))
-    assert group == Group(False, both, both, None, None)
+    assert group == ContainerGroup(False, both, both, None, None)
     assert (group.quota_us(), group.frozen(), group.cpu_s(), group.memory_mb()) == (-1, None, 7e-6, None)
 
 

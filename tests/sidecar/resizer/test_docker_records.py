@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.resizer.docker.engine import Limits
+from sidecar.resizer.docker.engine import DockerLimits
 from sidecar.resizer.docker.records import Record
 from tests.small_disk import fill, small_disk
 
@@ -16,12 +16,12 @@ from tests.small_disk import fill, small_disk
 def begun(path: Path) -> Record:
     record = Record.open(path, make=True)
     assert record is not None
-    record.container_id, record.url, record.limits = "container_1", "unix:///run/docker.sock", Limits(1, 2, 3, 4)
+    record.container_id, record.url, record.limits = "container_1", "unix:///run/docker.sock", DockerLimits(1, 2, 3, 4)
     record.write()
     return record
 
 
-def limits_in(path: Path) -> tuple[Limits, bool]:
+def limits_in(path: Path) -> tuple[DockerLimits, bool]:
     record = Record.open(path)
     assert record is not None and record.adopted
     record.close()
@@ -39,7 +39,7 @@ def test_a_shorter_record_is_whole_before_the_file_is_cut(tmp_path: Path, monkey
     with pytest.raises(ResizeRefusedError):
         record.write()
     record.close()
-    assert limits_in(tmp_path / "a.json") == (Limits(1, 2, 3, 4), True)
+    assert limits_in(tmp_path / "a.json") == (DockerLimits(1, 2, 3, 4), True)
 
 
 @pytest.mark.root
@@ -51,4 +51,4 @@ def test_a_full_disk_takes_a_later_state(tmp_path: Path) -> None:
         record.paused = True
         record.write()
         record.close()
-        assert limits_in(disk / "a.json") == (Limits(1, 2, 3, 4), True)
+        assert limits_in(disk / "a.json") == (DockerLimits(1, 2, 3, 4), True)

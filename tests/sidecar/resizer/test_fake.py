@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
 from sidecar.resizer.fake import Fake
 
 LEADER = Leader(1, 0.0)
@@ -27,11 +27,11 @@ def test_limits_are_kept_and_given_back() -> None:
     assert resizer.holds("c")
     resizer.restore("c")
     assert fake.cores == {"c": None}
-    fake.used["c"] = Usage(3.0, 100)
-    assert resizer.usage("c") == Usage(3.0, 100)
+    fake.used["c"] = ContainerUsage(3.0, 100)
+    assert resizer.usage("c") == ContainerUsage(3.0, 100)
     resizer.detach("c")
     resizer.detach("c")
-    assert resizer.usage("c") == Usage(None, None)
+    assert resizer.usage("c") == ContainerUsage(None, None)
     assert fake.calls[:3] == [("attach", "c"), ("shrink", "c"), ("attach", "c")]
 
 

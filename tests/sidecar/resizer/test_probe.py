@@ -12,7 +12,7 @@ from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
-from sidecar.resizer.probe import WANTED, Chosen, Squeeze, choose, nm_groups
+from sidecar.resizer.probe import WANTED, Chosen, ProbeSqueeze, choose, nm_groups
 from sidecar.resizer.processes import TICKS, cpu_s, family, look, scan
 from sidecar.resizer.signals import Signals
 from tests.sidecar.resizer.containers import NAME, PARENT, groups_left, needs_cgroup1
@@ -47,7 +47,7 @@ def test_without_cgroups_signals_are_taken_and_the_reasons_told(tmp_path: Path) 
 
 
 def test_memory_that_cannot_be_squeezed_is_a_limitation(tmp_path: Path) -> None:
-    chosen = choose("signals", proc=proc(tmp_path / "proc"), squeeze=Squeeze(high_ratio=0.5))
+    chosen = choose("signals", proc=proc(tmp_path / "proc"), squeeze=ProbeSqueeze(high_ratio=0.5))
     assert chosen.warnings == ("memory of shrunk containers is not squeezed: signals cannot do that",)
     assert chosen.limits == list(chosen.warnings)
 

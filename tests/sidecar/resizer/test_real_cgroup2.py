@@ -19,7 +19,7 @@ from sidecar.resizer.cgroup import files, v2
 from sidecar.resizer.cgroup.v2 import Cgroup2
 from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
 from sidecar.resizer.cgroup.v2_mount import unified
-from sidecar.resizer.probe import Squeeze, choose
+from sidecar.resizer.probe import ProbeSqueeze, choose
 from sidecar.resizer.processes import groups_of, leader_of, scan
 
 pytestmark = pytest.mark.cgroup
@@ -177,7 +177,7 @@ def test_memory_goes_back(way: str, mount: Path, start: Start, tmp_path: Path) -
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     go, done = tmp_path / "go", tmp_path / "done"
     reads = f"cat {' '.join(map(str, libraries))} | tail -c 1 >/dev/null; echo >{done}"
-    resizer = choose("cgroup2", parent=f"{TOP}/node1", squeeze=Squeeze(**{way: 0.5})).resizer
+    resizer = choose("cgroup2", parent=f"{TOP}/node1", squeeze=ProbeSqueeze(**{way: 0.5})).resizer
     assert isinstance(resizer, Cgroup2)
     try:
         attach(resizer, start(f"until [ -e {go} ]; do sleep 0.1; done; {reads}; sleep 300"))

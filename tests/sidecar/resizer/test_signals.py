@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
+from sidecar.resizer.base import ContainerUsage, Leader, ResizeRefusedError
 from sidecar.resizer.processes import leader_of, look, scan
 from sidecar.resizer.signals import Signals, undo_signals
 from tests.sidecar.resizer.containers import BURNER, NAME, THREE, container, end_session, session, wait_until
@@ -109,7 +109,7 @@ def test_a_stopped_container_can_be_killed(resizer: Signals) -> None:
         resizer.freeze(NAME)
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait(60) == -signal.SIGKILL
-        assert resizer.usage(NAME) == Usage(None, None)
+        assert resizer.usage(NAME) == ContainerUsage(None, None)
         resizer.detach(NAME)
         resizer.detach(NAME)
     finally:

@@ -12,7 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from quicksilver.common.process.journal_file import JournalFile, JournalInUseError
-from sidecar.node.journal_records import Memory, acked_line, head_line, line_of, read
+from sidecar.node.journal_records import MemoryRecord, acked_line, head_line, line_of, read
 from sidecar.service.journal_file import Journal
 from tests.sidecar.words import arrived, node
 from tests.small_disk import fill, no_descriptors, small_disk
@@ -41,7 +41,7 @@ def records(path: Path) -> list[str]:
     return [record.decode() for record in JournalFile(path, form="sidecar 1", setting="").read()]
 
 
-def memory_of(path: Path) -> Memory:
+def memory_of(path: Path) -> MemoryRecord:
     return read("".join(f"{record}\n" for record in records(path)))
 
 

@@ -40,7 +40,7 @@ from sidecar.node.events import (
     Watch,
 )
 from sidecar.node.nm_reconcile import Listed, NmList, compare
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.recovery import UNFINISHED, UNLAUNCHED
 from sidecar.node.report_view import fill_report
 from sidecar.node.wait_reason import obstacle
@@ -106,7 +106,7 @@ def test_what_runs_goes_on_without_its_session_and_is_counted_until_it_ends() ->
     assert full.state.used() == Resources(1024, 1)
 
 
-def launching() -> Node:
+def launching() -> SidecarNode:
     """An application master, a guaranteed one, a queueable one and Hadoop's own, all sent and answered before 2."""
     one = node(memory_mb=4096, vcores=4, announce_wait_s=0)
     one.handle(SessionUp(ATTEMPT, 0))

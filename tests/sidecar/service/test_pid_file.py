@@ -16,7 +16,7 @@ from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.processes import look
 from sidecar.service.processes.pid_file import PidFile, doubt, read_pid_file
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from tests.sidecar.fakes import APP, cid
 from tests.sidecar.resizer.containers import needs_cgroup1, wait_until
 from tests.sidecar.service.test_server import run, until
@@ -171,7 +171,7 @@ def test_one_container_s_pid_file_hides_no_other_container(tmp_path: Path, text:
         bad.symlink_to(tmp_path)
 
     async def story() -> None:
-        watcher = Watcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
+        watcher = ProcessWatcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
         watcher.watch(cid(2), APP)
         watcher.watch(cid(3), APP)
         await until(lambda: bool(found))
@@ -193,7 +193,7 @@ def test_a_leader_is_found_when_it_becomes_one_and_a_stranger_never(tmp_path: Pa
     os.chown(written(tmp_path, f"{child.pid}\n"), NOBODY, NOBODY)
 
     async def story() -> None:
-        watcher = Watcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
+        watcher = ProcessWatcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
         watcher.watch(cid(2), APP)
         watched = watcher._watched[cid(2)]
         await until(lambda: watched.doubted_s is not None)

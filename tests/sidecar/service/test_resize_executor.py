@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink
+from sidecar.cpu_sharing.events import Freeze, ReadyContainer, Resized, Restore, Served, Shrink
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
-from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.base import ContainerUsage, Leader
 from sidecar.resizer.fake import Fake
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 from tests import loops
@@ -55,7 +55,7 @@ class World:
     async def attached(self, *names: str) -> None:
         for name in names:
             self.resizing.attach(name, LEADER)
-        await self.until(lambda: len([e for e in self.events if isinstance(e, Ready)]) == len(names))
+        await self.until(lambda: len([e for e in self.events if isinstance(e, ReadyContainer)]) == len(names))
 
     def answers(self) -> list[tuple[str, str]]:
         return [(e.container_id, e.refused) for e in self.events if isinstance(e, Resized)]
@@ -138,7 +138,7 @@ def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_it
 def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> None:
     async def story(w: World) -> None:
         await w.attached("a", "b")
-        w.fake.used = {"a": Usage(1.5, 100), "b": Usage(2.5, 200)}
+        w.fake.used = {"a": ContainerUsage(1.5, 100), "b": ContainerUsage(2.5, 200)}
         w.resizing.execute(Shrink("b", 0.05, "a", ""))
         w.events.clear()
         for _ in range(6):
@@ -157,7 +157,7 @@ def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out
         await w.attached("a")
         seen = []
         for round_ in range(2, 8):
-            w.fake.used = {"a": Usage(float(round_), 100 * round_)}
+            w.fake.used = {"a": ContainerUsage(float(round_), 100 * round_)}
             w.resizing.measure()
             seen.append(w.resizing.usages["a"])
         assert [usage.cpu_s for usage in seen] == [2, 3, 4, 5, 6, 7]

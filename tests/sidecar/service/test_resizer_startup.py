@@ -10,7 +10,7 @@ import pytest
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from sidecar.config import SidecarSettings
-from sidecar.resizer.probe import Chosen, Squeeze
+from sidecar.resizer.probe import Chosen, ProbeSqueeze
 from sidecar.service.resizing import resizer_startup
 
 
@@ -37,5 +37,5 @@ def test_memory_of_shrunk_containers_is_squeezed_as_the_settings_say(
     (tmp_path / "yarn-site.xml").write_text("<configuration/>")
     conf = load_hadoop_conf(tmp_path, {})
     resizer_startup.choose_resizer(settings, Somewhere(), las, conf)  # type: ignore[arg-type]
-    assert (asked["squeeze"], asked["mechanism"]) == (Squeeze(0.5, 0.25), "auto")
+    assert (asked["squeeze"], asked["mechanism"]) == (ProbeSqueeze(0.5, 0.25), "auto")
     assert asked["parent"] == "quicksilver/node1"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from policies.config.policy_set import Policies
-from policies.config.registry import Bound
+from policies.config.registry import BoundPolicy
 from policies.model import ContainerView, Kind, Resources
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.container import Rules
 from sidecar.node.events import Answered, Granted, Kill, Launch, Outcome, SessionUp
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.service.guarded_policies import GuardedPolicies
 from sidecar.shadow import node_shadow
@@ -34,7 +34,7 @@ class Stage:
         asked = NodePolicies(
             p.order_key, p.victims, p.bypass_limit_s, p.order_steady, p.grace_s, p.waits_by_size, p.fills, p.fill
         )
-        self.node = Node(Rules(Resources(4096, 4), reserve_mb=0, settle_s=0.0), asked)
+        self.node = SidecarNode(Rules(Resources(4096, 4), reserve_mb=0, settle_s=0.0), asked)
         self.node.handle(SessionUp(ATTEMPT, 0))
 
     def comes(self, name: str, now_s: float, memory_mb: int, expected_s: float = 10.0) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_fault_of_an_alternative_is_counted_and_the_node_goes_on() -> None:
 
     stage = Stage({"order": {"policy": "sjf"}})
     others = stage.policies.current.alternatives["other"]
-    others.node._choices["order"] = Bound("order", "bad", "x", others.choices["order"].cfg, fails)  # type: ignore[index]
+    others.node._choices["order"] = BoundPolicy("order", "bad", "x", others.choices["order"].cfg, fails)  # type: ignore[index]
     stage.comes("r", 0, 4096)
     stage.comes("a", 1, 1024)
     stage.comes("b", 2, 1024)
@@ -124,7 +124,7 @@ def test_keys_that_cannot_be_compared_are_a_fault() -> None:
 
     stage = Stage({"order": {"policy": "sjf"}})
     others = stage.policies.current.alternatives["other"]
-    others.node._choices["order"] = Bound("order", "odd", "x", others.choices["order"].cfg, odd)  # type: ignore[index]
+    others.node._choices["order"] = BoundPolicy("order", "odd", "x", others.choices["order"].cfg, odd)  # type: ignore[index]
     stage.comes("r", 0, 4096)
     stage.comes("a", 1, 1024)
     stage.comes("b", 2, 1024)

@@ -18,7 +18,7 @@ from quicksilver.common.settings.settings_file import SettingsFileError
 from quicksilver_lab.cluster.confdirs import read_overlay
 from sidecar.tracker.cli import tracker
 from sidecar.tracker.config import Ends, RmEnds, TrackerPlace, TrackerSettings
-from sidecar.tracker.relay import Size
+from sidecar.tracker.relay import ContainerSize
 from tests.paths import DOCS
 
 DOC = DOCS / "tracker.md"
@@ -47,20 +47,20 @@ def place(folder: Path, properties: dict[str, str], **settings: Any) -> TrackerP
 
 def test_the_overlay_and_a_host_name_are_enough(tmp_path: Path) -> None:
     relay = place(tmp_path, NODE)
-    assert relay == TrackerPlace((Ends("", Address("127.0.0.1", 18031), Address("rm1", 8031)),), Size(0, 0))
+    assert relay == TrackerPlace((Ends("", Address("127.0.0.1", 18031), Address("rm1", 8031)),), ContainerSize(0, 0))
 
 
 @pytest.mark.parametrize(
     ("settings", "extra"),
     [
-        ({"rm_vcores": 5}, Size(0, 3)),
-        ({"extra_vcores": 3}, Size(0, 3)),
-        ({"rm_vcores": 8}, Size(0, 0)),
-        ({"rm_memory_mb": 8000, "extra_vcores": 1}, Size(192, 1)),
-        ({"extra_memory_mb": 192}, Size(192, 0)),
+        ({"rm_vcores": 5}, ContainerSize(0, 3)),
+        ({"extra_vcores": 3}, ContainerSize(0, 3)),
+        ({"rm_vcores": 8}, ContainerSize(0, 0)),
+        ({"rm_memory_mb": 8000, "extra_vcores": 1}, ContainerSize(192, 1)),
+        ({"extra_memory_mb": 192}, ContainerSize(192, 0)),
     ],
 )
-def test_what_is_hidden(tmp_path: Path, settings: dict[str, int], extra: Size) -> None:
+def test_what_is_hidden(tmp_path: Path, settings: dict[str, int], extra: ContainerSize) -> None:
     assert place(tmp_path, NODE, **settings).extra == extra
 
 
@@ -69,7 +69,7 @@ def test_a_difference_needs_no_size_in_the_configuration(tmp_path: Path) -> None
         "yarn.nodemanager.resource.cpu-vcores": "-1",
         "yarn.nodemanager.resource.detect-hardware-capabilities": "true",
     }
-    assert place(tmp_path, NODE | detects, extra_vcores=3).extra == Size(0, 3)
+    assert place(tmp_path, NODE | detects, extra_vcores=3).extra == ContainerSize(0, 3)
     with pytest.raises(SettingsError, match=r"detects its size by itself; set tracker\.extra_vcores instead"):
         place(tmp_path, NODE | detects, rm_vcores=3)
 

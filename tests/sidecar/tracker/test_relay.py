@@ -15,14 +15,14 @@ from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.relay import (
     TRACKER_PROTOCOL,
     TRANSITIONS,
+    ContainerSize,
     FromNode,
     FromRm,
+    NodeResized,
     Registered,
     RelayState,
-    Resized,
-    Size,
     ToNode,
-    ToRm,
+    ToResourceTracker,
     TrackerRelay,
 )
 from tests.paths import DATA
@@ -79,7 +79,9 @@ class Talk:
 
     def ask(self, method: str, message: Any) -> Call:
         """Send a call; return what arrived at the ResourceManager."""
-        [up] = self._only(ToRm, self.relay.handle(FromNode(self.node.call(method, TRACKER_PROTOCOL, message))))
+        [up] = self._only(
+            ToResourceTracker, self.relay.handle(FromNode(self.node.call(method, TRACKER_PROTOCOL, message)))
+        )
         [call] = self.rm.receive_data(up)
         assert isinstance(call, Call)
         return call
@@ -92,33 +94,33 @@ class Talk:
         return response
 
     def _only(self, kind: Any, commands: list[Any]) -> list[bytes]:
-        self.notes = [command for command in commands if not isinstance(command, ToRm | ToNode)]
+        self.notes = [command for command in commands if not isinstance(command, ToResourceTracker | ToNode)]
         return [command.data for command in commands if isinstance(command, kind)]
 
 
 def test_registration_is_made_smaller_and_all_else_of_it_stays() -> None:
-    talk = Talk(TrackerRelay(Size(1024, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(1024, 4)))
     sent = register(resource(8192, 8, gpus=2), status(1, y.OPPORTUNISTIC))
     call = talk.ask("registerNodeManager", sent)
     seen = s.RegisterNodeManagerRequestProto.FromString(call.body)
     assert seen.resource == resource(7168, 4, gpus=2)
-    assert talk.notes == [Registered("node1:8041", Size(8192, 8), Size(7168, 4), clamped=False)]
+    assert talk.notes == [Registered("node1:8041", ContainerSize(8192, 8), ContainerSize(7168, 4), clamped=False)]
     seen.resource.CopyFrom(sent.resource)
     assert seen == sent  # unknown fields, physical size and container statuses as they came
     assert call.body.endswith(UNKNOWN)
 
 
 def test_a_registration_answer_with_a_size_is_made_larger() -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     call = talk.ask("registerNodeManager", register(resource(8192, 8)))
     answer = s.RegisterNodeManagerResponseProto(resource=resource(8192, 6))
     got = s.RegisterNodeManagerResponseProto.FromString(talk.answer(call, answer).body)
     assert got.resource == resource(8192, 10)
-    assert talk.notes == [Resized(Size(8192, 10), Size(8192, 6), holds_more=False)]
+    assert talk.notes == [NodeResized(ContainerSize(8192, 10), ContainerSize(8192, 6), holds_more=False)]
 
 
 def test_an_update_of_the_node_acts_shifted_and_never_takes_what_runs() -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     running = [status(n, y.GUARANTEED) for n in range(7)]
     waiting = status(8, y.OPPORTUNISTIC, sub=y.CSS_SCHEDULED, vcores=50)
     ended = status(9, y.GUARANTEED, state=y.C_COMPLETE, vcores=50)
@@ -126,23 +128,23 @@ def test_an_update_of_the_node_acts_shifted_and_never_takes_what_runs() -> None:
     answer = s.NodeHeartbeatResponseProto(response_id=3, resource=resource(4096, 2))
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(call, answer).body)
     assert got.resource == resource(4096, 7)  # 2 + 4, but 7 run
-    assert talk.notes == [Resized(Size(4096, 7), Size(4096, 2), holds_more=True)]
+    assert talk.notes == [NodeResized(ContainerSize(4096, 7), ContainerSize(4096, 2), holds_more=True)]
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer).body)
     assert got.resource == resource(4096, 6)
-    assert talk.notes == [Resized(Size(4096, 6), Size(4096, 2), holds_more=False)]
+    assert talk.notes == [NodeResized(ContainerSize(4096, 6), ContainerSize(4096, 2), holds_more=False)]
     talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer)
     assert talk.notes == []  # dynamic-resources.xml says it with each heartbeat: said once
 
 
 def test_a_size_stays_within_what_can_be_written() -> None:
-    talk = Talk(TrackerRelay(Size(2**62, 2**30)))
+    talk = Talk(TrackerRelay(ContainerSize(2**62, 2**30)))
     answer = s.NodeHeartbeatResponseProto(resource=resource(2**62, 2**31 - 1))
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer).body)
     assert got.resource == resource(2**63 - 1, 2**31 - 1)
 
 
 def test_what_runs_at_a_registration_is_kept_too() -> None:
-    talk = Talk(TrackerRelay(Size(0, 1)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 1)))
     call = talk.ask("registerNodeManager", register(resource(4096, 8), *(status(n, y.GUARANTEED) for n in range(5))))
     answer = s.RegisterNodeManagerResponseProto(resource=resource(1024, 2))
     got = s.RegisterNodeManagerResponseProto.FromString(talk.answer(call, answer).body)
@@ -156,7 +158,7 @@ def test_running_opportunistic_containers_are_marked_and_nothing_else() -> None:
         status(3, y.OPPORTUNISTIC, state=y.C_COMPLETE, sub=y.CSS_DONE),
         status(4, y.OPPORTUNISTIC, sub=y.CSS_SCHEDULED),
     ]
-    talk = Talk(TrackerRelay(Size()))
+    talk = Talk(TrackerRelay(ContainerSize()))
     seen = s.NodeHeartbeatRequestProto.FromString(talk.ask("nodeHeartbeat", heartbeat(*statuses)).body)
     kinds = [one.executionType for one in seen.node_status.containersStatuses]
     assert kinds == [y.GUARANTEED, y.GUARANTEED, y.OPPORTUNISTIC, y.GUARANTEED]
@@ -170,7 +172,7 @@ def test_running_opportunistic_containers_are_marked_and_nothing_else() -> None:
 @pytest.mark.parametrize("mark", [True, False])
 def test_what_needs_no_change_leaves_as_the_bytes_that_came(mark: bool) -> None:
     unusual = b"\x12\x00" + heartbeat(status(1, y.GUARANTEED)).SerializeToString()  # field 2 first: no canonical order
-    relay = TrackerRelay(Size(0, 4), mark)
+    relay = TrackerRelay(ContainerSize(0, 4), mark)
     talk = Talk(relay)
     for method, body in (
         ("nodeHeartbeat", unusual),
@@ -178,7 +180,7 @@ def test_what_needs_no_change_leaves_as_the_bytes_that_came(mark: bool) -> None:
         ("someday", b"\xff\xff"),
     ):
         frame = talk.node.call(method, TRACKER_PROTOCOL, body)
-        assert relay.handle(FromNode(frame)) == [ToRm(frame)]
+        assert relay.handle(FromNode(frame)) == [ToResourceTracker(frame)]
         [call] = talk.rm.receive_data(frame)
         assert isinstance(call, Call)
         back = talk.rm.response(call, UNKNOWN)
@@ -187,12 +189,12 @@ def test_what_needs_no_change_leaves_as_the_bytes_that_came(mark: bool) -> None:
         assert relay.handle(FromRm(error)) == [ToNode(error)]
     if not mark:
         frame = talk.node.call("nodeHeartbeat", TRACKER_PROTOCOL, heartbeat(status(1, y.OPPORTUNISTIC)))
-        assert relay.handle(FromNode(frame)) == [ToRm(frame)]
+        assert relay.handle(FromNode(frame)) == [ToResourceTracker(frame)]
 
 
 def test_another_relay_takes_over_between_two_messages() -> None:
     """No answer depends on a registration that the relay has seen."""
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     answer = s.NodeHeartbeatResponseProto(resource=resource(4096, 4))
     got = s.NodeHeartbeatResponseProto.FromString(talk.answer(talk.ask("nodeHeartbeat", heartbeat()), answer).body)
     assert got.resource == resource(4096, 8)
@@ -206,7 +208,7 @@ def test_another_relay_takes_over_between_two_messages() -> None:
 def test_the_resourcemanager_always_sees_something_and_the_way_back_is_exact(
     memory: int, vcores: int, extra_mb: int, q: int
 ) -> None:
-    talk = Talk(TrackerRelay(Size(extra_mb, q)))
+    talk = Talk(TrackerRelay(ContainerSize(extra_mb, q)))
     call = talk.ask("registerNodeManager", register(resource(memory, vcores)))
     seen = s.RegisterNodeManagerRequestProto.FromString(call.body).resource
     assert 1 <= seen.memory <= memory and 1 <= seen.virtual_cores <= vcores
@@ -220,10 +222,10 @@ def test_the_resourcemanager_always_sees_something_and_the_way_back_is_exact(
 
 @pytest.mark.parametrize("name", ["am_integrity", "am_privacy"])
 def test_signed_and_encrypted_connections_pass_untouched_and_loudly(name: str) -> None:
-    relay = TrackerRelay(Size(0, 4))
+    relay = TrackerRelay(ContainerSize(0, 4))
     noted: list[object] = []
     for who, data in recording(name):
-        event, same = (FromNode(data), ToRm) if who == "client" else (FromRm(data), ToNode)
+        event, same = (FromNode(data), ToResourceTracker) if who == "client" else (FromRm(data), ToNode)
         commands = relay.handle(event)
         assert b"".join(c.data for c in commands if isinstance(c, same)) == data
         noted += [c for c in commands if not isinstance(c, same)]
@@ -231,10 +233,10 @@ def test_signed_and_encrypted_connections_pass_untouched_and_loudly(name: str) -
 
 
 def test_a_login_without_protection_is_read_on() -> None:
-    relay = TrackerRelay(Size(0, 4))
+    relay = TrackerRelay(ContainerSize(0, 4))
     noted: list[object] = []
     for who, data in recording("am_auth"):
-        event, same = (FromNode(data), ToRm) if who == "client" else (FromRm(data), ToNode)
+        event, same = (FromNode(data), ToResourceTracker) if who == "client" else (FromRm(data), ToNode)
         commands = relay.handle(event)
         assert b"".join(c.data for c in commands if isinstance(c, same)) == data
         noted += [c for c in commands if not isinstance(c, same)]
@@ -248,15 +250,15 @@ def recording(name: str) -> list[tuple[str, bytes]]:
 
 
 def test_another_protocol_passes() -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)), "org.apache.hadoop.ha.HAServiceProtocol")
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)), "org.apache.hadoop.ha.HAServiceProtocol")
     reason = "the protocol is org.apache.hadoop.ha.HAServiceProtocol"
-    assert [c for c in talk.opened if not isinstance(c, ToRm)] == [PassesThrough(reason, encrypted=False)]
+    assert [c for c in talk.opened if not isinstance(c, ToResourceTracker)] == [PassesThrough(reason, encrypted=False)]
     frame = talk.node.call("registerNodeManager", TRACKER_PROTOCOL, register(resource(8192, 8)))
-    play(talk.relay, (FromNode(frame), [ToRm(frame)]), (FromRm(b"what"), [ToNode(b"what")]))
+    play(talk.relay, (FromNode(frame), [ToResourceTracker(frame)]), (FromRm(b"what"), [ToNode(b"what")]))
 
 
 def test_garbage_is_said_once_and_nothing_follows() -> None:
-    relay = TrackerRelay(Size(0, 4))
+    relay = TrackerRelay(ContainerSize(0, 4))
     [garbage] = relay.handle(FromNode(b"GET / HTTP/1.1\r\n\r\n"))
     assert isinstance(garbage, Garbage) and garbage.side == "NodeManager" and "looks like HTTP" in garbage.text
     assert relay.handle(FromNode(b"hrpc")) == [] == relay.handle(FromRm(b"x"))
@@ -264,24 +266,24 @@ def test_garbage_is_said_once_and_nothing_follows() -> None:
 
 @pytest.mark.parametrize("method", ["registerNodeManager", "nodeHeartbeat"])
 def test_a_call_that_is_none_is_garbage(method: str) -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     [garbage] = talk.relay.handle(FromNode(talk.node.call(method, TRACKER_PROTOCOL, b"\xff\xff\xff")))
     assert isinstance(garbage, Garbage) and method in garbage.text
 
 
 def test_an_answer_that_is_none_is_garbage_of_the_resourcemanager() -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     call = talk.ask("nodeHeartbeat", heartbeat())
     [garbage] = talk.relay.handle(FromRm(talk.rm.response(call, b"\xff\xff\xff")))
     assert isinstance(garbage, Garbage) and garbage.side == "ResourceManager"
 
 
 def test_frames_and_open_calls_have_bounds() -> None:
-    relay = TrackerRelay(Size(0, 4), max_frame_bytes=1000)
+    relay = TrackerRelay(ContainerSize(0, 4), max_frame_bytes=1000)
     talk = Talk(relay)
     [garbage] = relay.handle(FromNode((1001).to_bytes(4, "big")))
     assert isinstance(garbage, Garbage) and "limit of 1000" in garbage.text
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     for _ in range(1000):
         talk.ask("nodeHeartbeat", heartbeat())
     last = talk.relay.handle(FromNode(talk.node.call("nodeHeartbeat", TRACKER_PROTOCOL, heartbeat())))
@@ -291,7 +293,7 @@ def test_frames_and_open_calls_have_bounds() -> None:
 @pytest.mark.parametrize("method", ["registerNodeManager", "nodeHeartbeat"])
 def test_a_second_call_under_an_id_in_flight_is_garbage(method: str) -> None:
     """The answer to the first one would be read as that to the second, and the other's passed on as it came."""
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     first = talk.ask("registerNodeManager", register(resource(8192, 8)))
     body = register(resource(8192, 8)) if method == "registerNodeManager" else heartbeat()
     again = talk.node.call(method, TRACKER_PROTOCOL, body, call_id=first.call_id)
@@ -300,7 +302,7 @@ def test_a_second_call_under_an_id_in_flight_is_garbage(method: str) -> None:
 
 
 def test_an_id_is_free_again_with_its_answer() -> None:
-    talk = Talk(TrackerRelay(Size(0, 4)))
+    talk = Talk(TrackerRelay(ContainerSize(0, 4)))
     call = talk.ask("nodeHeartbeat", heartbeat())
     talk.answer(call, s.NodeHeartbeatResponseProto())
     commands = talk.relay.handle(
@@ -316,20 +318,22 @@ def test_how_the_bytes_are_cut_does_not_matter(data: st.DataObject) -> None:
     whole += node.call("registerNodeManager", TRACKER_PROTOCOL, register(resource(8192, 8)))
     whole += node.call("nodeHeartbeat", TRACKER_PROTOCOL, heartbeat(status(1, y.OPPORTUNISTIC)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
-    relay = TrackerRelay(Size(0, 4))
+    relay = TrackerRelay(ContainerSize(0, 4))
     sent = b""
     for start, end in zip([0, *cuts], [*cuts, len(whole)], strict=True):
-        sent += b"".join(c.data for c in relay.handle(FromNode(whole[start:end])) if isinstance(c, ToRm))
-    once = b"".join(c.data for c in TrackerRelay(Size(0, 4)).handle(FromNode(whole)) if isinstance(c, ToRm))
+        sent += b"".join(c.data for c in relay.handle(FromNode(whole[start:end])) if isinstance(c, ToResourceTracker))
+    once = b"".join(
+        c.data for c in TrackerRelay(ContainerSize(0, 4)).handle(FromNode(whole)) if isinstance(c, ToResourceTracker)
+    )
     assert sent == once != whole
 
 
 def test_states_of_a_connection() -> None:
-    relay = TrackerRelay(Size(0, 4))
+    relay = TrackerRelay(ContainerSize(0, 4))
     assert (relay.state, relay.opened) == (RelayState.LOGIN, False)
     assert (Talk(relay).relay.state, relay.opened) == (RelayState.REWRITING, True)
     relay.handle(FromRm(b"\xff" * 8))
     assert relay.state is RelayState.BROKEN
-    other = Talk(TrackerRelay(Size(0, 4)), "org.apache.hadoop.ha.HAServiceProtocol").relay
+    other = Talk(TrackerRelay(ContainerSize(0, 4)), "org.apache.hadoop.ha.HAServiceProtocol").relay
     assert other.state is RelayState.PASSING
     assert set(TRANSITIONS) == set(RelayState)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.hdfs.webhdfs import FileStatus, WebHdfs
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 _OURS: Final = ".quicksilver"
 _WRITABLE: Final = stat.S_IWGRP | stat.S_IWOTH
@@ -286,7 +286,7 @@ def path_of(uri: str) -> Path:
     return Path(urlsplit(uri).path)
 
 
-def open_staging(site: Site, login: Login, where: str = "", ca: Path | None = None) -> Staging:
+def open_staging(site: ClusterSite, login: Login, where: str = "", ca: Path | None = None) -> Staging:
     """Return the staging place: `where`, else the home folder in the cluster's default file system.
 
     where: `hdfs://HOST:PORT/PATH`, `hdfs:///PATH` or `file:///PATH`. Raises ClientError for anything else.

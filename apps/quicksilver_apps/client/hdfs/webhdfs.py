@@ -16,7 +16,7 @@ from quicksilver.common.hadoop.yarn_client import token_of_url
 from quicksilver.common.kerberos.login import LoginFailedError
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.login import TICKETS, Login
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 _TIMEOUT_S: Final = 60.0
 _NO_SPNEGO: Final = (
@@ -86,7 +86,7 @@ class HdfsError(ClientError):
 class WebHdfs:
     """One HDFS; used by one thread at a time. All methods raise HdfsError."""
 
-    def __init__(self, site: Site, login: Login, authority: str, ca: Path | None = None) -> None:
+    def __init__(self, site: ClusterSite, login: Login, authority: str, ca: Path | None = None) -> None:
         """authority: `host:port` or the nameservice, as in `hdfs://AUTHORITY/`."""
         self.base = f"hdfs://{authority}"
         self._urls = list(site.namenode_urls(authority))

@@ -13,11 +13,11 @@ import click
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from quicksilver.common.command_line.groups import Command
 from quicksilver_apps.client.errors import ClientError
-from quicksilver_apps.client.logs.logs import FILES, MASTER, Logs, Source, node_scheme, sources_of
+from quicksilver_apps.client.logs.logs import FILES, MASTER, LogPlace, Logs, node_scheme, sources_of
 from quicksilver_apps.client.master_api import MasterApi
 from quicksilver_apps.client.master_places import MasterPlaces
 from quicksilver_apps.client.options import app_argument, on_cluster
-from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.records import ClientRecords
 from quicksilver_apps.client.rm import END_STATES, id_of
 from quicksilver_apps.client.session import Session
 
@@ -87,7 +87,7 @@ class _Printer:
     """Bytes of each container's file that are printed, or left out."""
     _shown: tuple[str, str] | None = None
 
-    def print_all(self, sources: Sequence[Source], aggregated: bool) -> int:
+    def print_all(self, sources: Sequence[LogPlace], aggregated: bool) -> int:
         """Print what is new in all files; return how many files there are."""
         read = self.logs.aggregated if aggregated else self.logs.of_node
         count = 0
@@ -105,7 +105,7 @@ class _Printer:
                 self.known[key] = tail.length
         return count
 
-    def _write(self, source: Source, file: str, data: bytes) -> None:
+    def _write(self, source: LogPlace, file: str, data: bytes) -> None:
         if self._shown != (source.container_id, file):
             click.echo(f"==> {source.title} {file} ({source.container_id})")
             self._shown = source.container_id, file
@@ -117,7 +117,7 @@ def _print_ended(
     session: Session, reader: Logs, printer: _Printer, application_id: str, service: str | None, instance: int | None
 ) -> None:
     masters = reader.masters(application_id)
-    record = Records().find(application_id)
+    record = ClientRecords().find(application_id)
     known = [_remembered(*each) for each in record.containers.items()] if record is not None else []
     names = {each.container_id: each for each in (*masters, *known)}
     if service is not None and service != MASTER and not known:
@@ -126,19 +126,21 @@ def _print_ended(
             place=application_id,
             remedy="leave --service out; `quicksilver app run` and `wait` remember them",
         )
-    listed = [names.get(each) or Source("container", 0, each) for each in reader.aggregated_containers(application_id)]
+    listed = [
+        names.get(each) or LogPlace("container", 0, each) for each in reader.aggregated_containers(application_id)
+    ]
     sources = _select(listed, service, instance) if service or instance is not None else listed
     if not printer.print_all(sources, aggregated=True):
         remedy = "they are aggregated some seconds after the end, where yarn.log-aggregation-enable is true: try again"
         raise ClientError("it has ended, and no log of it is there", place=application_id, remedy=remedy)
 
 
-def _remembered(container_id: str, title: str) -> Source:
+def _remembered(container_id: str, title: str) -> LogPlace:
     service, _, index = title.rstrip("]").rpartition("[")
-    return Source(service, int(index), container_id)
+    return LogPlace(service, int(index), container_id)
 
 
-def _select(sources: Sequence[Source], service: str | None, instance: int | None) -> list[Source]:
+def _select(sources: Sequence[LogPlace], service: str | None, instance: int | None) -> list[LogPlace]:
     return [
         each
         for each in sources
@@ -153,7 +155,7 @@ def _running(
     application_id: str,
     report: client_pb2.ApplicationReportProto,
     service: str | None,
-) -> list[Source]:
+) -> list[LogPlace]:
     if service == MASTER:
         return reader.masters(application_id)[-1:]
     answer = asyncio.run(_ask_master(session, application_id, report))

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, field_validator
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.master_answers import is_of
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 
 MASTER: Final = "application-master"
 """The name under which the logs of the application master are asked for."""
@@ -31,7 +31,7 @@ _CONTENTS: Final = b"LogContents:\n"
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Attempt(BaseModel):
+class _LogAttempt(BaseModel):
     """An attempt, as the ResourceManager's REST has it."""
 
     id: int
@@ -40,7 +40,7 @@ class _Attempt(BaseModel):
 
 
 class _Attempts(BaseModel):
-    appAttempt: list[_Attempt] = []
+    appAttempt: list[_LogAttempt] = []
 
 
 class _AttemptsAnswer(BaseModel):
@@ -63,7 +63,7 @@ class _LoggedAnswer(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogPlace:
     """One container of an application."""
 
     service: str
@@ -98,12 +98,12 @@ class Logs:
         """Close the kept connections."""
         self._http.close()
 
-    def of_node(self, source: Source, file: str, last_bytes: int) -> Tail | None:
+    def of_node(self, source: LogPlace, file: str, last_bytes: int) -> Tail | None:
         """Return the end of a log from the container's NodeManager; None when it has none of it. Raises ClientError."""
         path = f"/ws/v1/node/containers/{_part(source.container_id)}/logs/{_part(file)}"
         return self._tail(f"{source.node_url}{path}", last_bytes)
 
-    def aggregated(self, source: Source, file: str, last_bytes: int) -> Tail | None:
+    def aggregated(self, source: LogPlace, file: str, last_bytes: int) -> Tail | None:
         """Return the end of a log from the log server; None when it has none of it. Raises ClientError."""
         path = f"/containerlogs/{_part(source.container_id)}/{_part(file)}"
         return self._tail(f"{self._log_server()}{path}", last_bytes)
@@ -116,7 +116,7 @@ class Logs:
         self._check(answer)
         return sorted({each.containerId for each in _parsed(_LoggedAnswer, answer).containers})
 
-    def masters(self, application_id: str) -> list[Source]:
+    def masters(self, application_id: str) -> list[LogPlace]:
         """Return the containers of an application's master, one for each attempt, the newest last.
 
         Raises ClientError.
@@ -132,7 +132,7 @@ class Logs:
                 continue
             scheme = urlsplit(url).scheme
             return [
-                Source(MASTER, each.id, each.containerId, f"{scheme}://{each.nodeHttpAddress}")
+                LogPlace(MASTER, each.id, each.containerId, f"{scheme}://{each.nodeHttpAddress}")
                 for each in sorted(attempts, key=lambda each: each.id)
                 if each.containerId
             ]
@@ -194,14 +194,14 @@ def parsed(answer: bytes, last_bytes: int) -> Tail | None:
     return Tail(body[: min(size, last_bytes)], size)
 
 
-def sources_of(application: Mapping[str, Any], addresses: Collection[str], scheme: str) -> list[Source]:
+def sources_of(application: Mapping[str, Any], addresses: Collection[str], scheme: str) -> list[LogPlace]:
     """Return the containers of an application as its master lists them.
 
     addresses, scheme: of the web servers of all NodeManagers that YARN knows; an address that is none of them is left
     out, whatever the master says.
     """
     return [
-        Source(service["name"], each["index"], each["container_id"], node_url_of(each["log_url"], addresses, scheme))
+        LogPlace(service["name"], each["index"], each["container_id"], node_url_of(each["log_url"], addresses, scheme))
         for service in application["services"]
         for each in service["instances"]
         if each["container_id"]
@@ -217,7 +217,7 @@ def node_url_of(log_url: str, addresses: Collection[str], scheme: str) -> str:
     return f"{scheme}://{address}" if address in addresses else ""
 
 
-def node_scheme(site: Site) -> str:
+def node_scheme(site: ClusterSite) -> str:
     """Return how the web servers of NodeManagers are called: http or https."""
     return "https" if site.conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 

@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, Final
 
 from quicksilver_apps.master.launcher.environment import PEERS_FILE, peer_variables, port_variables
-from quicksilver_apps.master.launcher.link import Listener, Reporter
+from quicksilver_apps.master.launcher.link import LinkListener, LinkReporter
 
 SPEC_VARIABLE: Final = "QUICKSILVER_LAUNCH"
 KEY_VARIABLE: Final = "QUICKSILVER_INSTANCE_KEY"
@@ -44,7 +44,7 @@ def encode(spec: Mapping[str, Any]) -> str:
     return base64.b64encode(json.dumps(spec).encode()).decode()
 
 
-class Instance:
+class LaunchedInstance:
     """What the launcher knows of its instance; the listener answers with it."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
@@ -141,7 +141,7 @@ class Child:
         timer.start()
 
 
-class Watch(threading.Thread):
+class LauncherWatch(threading.Thread):
     """Waits until a line of the logs matches, or a command ends with 0; then the instance is ready."""
 
     def __init__(self, ready: Mapping[str, Any], logs: Path, environment: Mapping[str, str], passed: Any) -> None:
@@ -202,7 +202,7 @@ def last_lines(logs: Path) -> str:
     return ""
 
 
-def environment_of(instance: Instance, form: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, str]:
+def environment_of(instance: LaunchedInstance, form: Mapping[str, Any], base: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the command (docs/applications.md); `form` is that of the file of peers."""
     spec = instance.spec
     own = {name: value for name, value in base.items() if name not in _OWN_VARIABLES}
@@ -223,10 +223,10 @@ def main(logs: Path) -> int:
     """Launch the instance that the environment describes. logs: the container's log folder. Return the exit status."""
     threading.stack_size(STACK_BYTES)
     child = Child()
-    instance = Instance(json.loads(base64.b64decode(os.environ[SPEC_VARIABLE])))
+    instance = LaunchedInstance(json.loads(base64.b64decode(os.environ[SPEC_VARIABLE])))
     spec, key = instance.spec, os.environ[KEY_VARIABLE]
-    reporter = Reporter(spec["variables"]["QUICKSILVER_MASTER"], spec["container_id"], key)
-    listener = Listener(instance, key, reporter.turn_to)
+    reporter = LinkReporter(spec["variables"]["QUICKSILVER_MASTER"], spec["container_id"], key)
+    listener = LinkListener(instance, key, reporter.turn_to)
     instance.listens_on = listener.port
     instance.ports = choose_ports(spec["ports"])
     form = reporter.introduce({"ports": instance.ports, "listens_on": listener.port})
@@ -244,7 +244,7 @@ def main(logs: Path) -> int:
         reporter.send("state", {"phase": "ready"})
 
     if spec["ready"]["log"] or spec["ready"]["command"]:
-        Watch(spec["ready"], logs, environment, passed).start()
+        LauncherWatch(spec["ready"], logs, environment, passed).start()
     status = child.wait()
     sys.stdout.flush()
     reporter.last({"exit_status": status, "lines": last_lines(logs)})

@@ -37,7 +37,7 @@ class Known(Protocol):
         """Return the state of the instance as JSON data."""
 
 
-class Reporter:
+class LinkReporter:
     """Sends messages to the master, one after another, again until it answers."""
 
     def __init__(self, master: str, container_id: str, key: str) -> None:
@@ -101,7 +101,7 @@ class Reporter:
             connection.close()
 
 
-class Listener:
+class LinkListener:
     """Answers the master: who this is, and what the notes of the master before are."""
 
     def __init__(self, known: Known, key: str, turn_to: Callable[[str], None]) -> None:

@@ -10,18 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quicksilver_apps.master.machine.events import Completed, Grant, LauncherFound, LauncherMissing
-from quicksilver_apps.master.machine.instances import CORE, ELASTIC, Instance, Phase, ServiceState
+from quicksilver_apps.master.machine.events import ContainerCompleted, ContainerGrant, LauncherFound, LauncherMissing
+from quicksilver_apps.master.machine.instances import CORE, ELASTIC, Instance, InstancePhase, ServiceState
 
 
 @dataclass(slots=True)
 class Result:
     """What became of the kept containers, and of those that ended meanwhile."""
 
-    adopted: list[tuple[Grant, str, int, Instance]] = field(default_factory=list)
+    adopted: list[tuple[ContainerGrant, str, int, Instance]] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
     """Containers whose instance is not known; they are stopped."""
-    ended: list[tuple[Completed, str, int]] = field(default_factory=list)
+    ended: list[tuple[ContainerCompleted, str, int]] = field(default_factory=list)
     texts: list[tuple[str, str, int]] = field(default_factory=list)
 
 
@@ -30,10 +30,10 @@ class Adoption:
 
     def __init__(self) -> None:
         """Begin without kept containers."""
-        self._expected: dict[str, Grant] = {}
-        self._answers: dict[str, tuple[Grant, LauncherFound]] = {}
+        self._expected: dict[str, ContainerGrant] = {}
+        self._answers: dict[str, tuple[ContainerGrant, LauncherFound]] = {}
         self._missing: list[str] = []
-        self._ends: dict[str, Completed] = {}
+        self._ends: dict[str, ContainerCompleted] = {}
         self._notes: Mapping[str, Any] = {}
 
     @property
@@ -41,11 +41,11 @@ class Adoption:
         """Whether answers are still awaited."""
         return bool(self._expected)
 
-    def expect(self, grant: Grant) -> None:
+    def expect(self, grant: ContainerGrant) -> None:
         """Await an answer about a kept container."""
         self._expected[grant.id] = grant
 
-    def note_end(self, end: Completed) -> None:
+    def note_end(self, end: ContainerCompleted) -> None:
         """Note the end of a container while answers are awaited."""
         if self.pending:
             self._ends[end.id] = end
@@ -73,7 +73,7 @@ class Adoption:
                 result.strangers.append(grant.id)
                 continue
             instance.grant, instance.ports, instance.listens_on = grant, dict(event.ports), event.listens_on
-            instance.enter(Phase(event.phase), event.now_s)
+            instance.enter(InstancePhase(event.phase), event.now_s)
             result.adopted.append((grant, event.service, event.index, instance))
             result.texts.append((f"goes on in {grant.id} on {grant.host}", event.service, event.index))
         for service in services.values():
@@ -82,7 +82,7 @@ class Adoption:
             end = self._ends.get(container_id)
             free = services[name].instances.get(index)
             if end is not None and free is not None and free.lacks:
-                free.phase = Phase.RUNNING
+                free.phase = InstancePhase.RUNNING
                 result.ended.append((end, name, index))
         self._answers, self._ends, self._missing = {}, {}, []
         return result
@@ -103,8 +103,8 @@ class Adoption:
             service.instances = {}
             for index, kind, phase, exit_status, restarts, container_id in note["instances"]:
                 instance = Instance(index, kind, restarts=restarts, exit_status=exit_status)
-                if phase in (Phase.ENDED, Phase.LOST):
-                    instance.phase = Phase(phase)
+                if phase in (InstancePhase.ENDED, InstancePhase.LOST):
+                    instance.phase = InstancePhase(phase)
                 service.instances[index] = instance
                 if container_id:
                     ran[container_id] = (name, index)
@@ -125,7 +125,7 @@ def notes(services: Mapping[str, ServiceState], seq: int) -> dict[str, Any]:
                         each.phase.value,
                         each.exit_status,
                         each.restarts,
-                        each.grant.id if each.grant is not None and each.phase is not Phase.WAITING else "",
+                        each.grant.id if each.grant is not None and each.phase is not InstancePhase.WAITING else "",
                     ]
                     for each in service.instances.values()
                     if not each.leaving
@@ -152,7 +152,7 @@ def _count_core(service: ServiceState) -> None:
     """Have exactly the described number of instances be core: those that run before those that do not."""
     order = sorted(
         service.instances.values(),
-        key=lambda each: (each.phase is Phase.LOST, each.lacks, each.kind != CORE, each.index),
+        key=lambda each: (each.phase is InstancePhase.LOST, each.lacks, each.kind != CORE, each.index),
     )
     for place, instance in enumerate(order):
         instance.kind = CORE if place < service.spec.core else ELASTIC

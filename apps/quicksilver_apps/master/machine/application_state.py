@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from quicksilver_apps.master.machine.event_log import EventLog
 from quicksilver_apps.master.machine.instances import CORE, ELASTIC, Instance, ServiceState
-from quicksilver_apps.master.machine.spec import Application
+from quicksilver_apps.master.machine.spec import FilledApplication
 
 
 class ApplicationState:
     """The services, their instances, which container runs which one, and what happened."""
 
-    def __init__(self, application: Application, now_s: float) -> None:
+    def __init__(self, application: FilledApplication, now_s: float) -> None:
         """Begin before the registration."""
         self.application = application
         self.started_s = now_s

@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver_apps.master.machine.application_state import ApplicationState
-from quicksilver_apps.master.machine.events import Allocated, Ask, Command, Grant, Release, ScaleTo, Stop
-from quicksilver_apps.master.machine.instances import CORE, ELASTIC, OVER, Instance, Phase, ServiceState
+from quicksilver_apps.master.machine.events import (
+    Allocated,
+    AskContainers,
+    Command,
+    ContainerGrant,
+    Release,
+    ScaleTo,
+    Stop,
+)
+from quicksilver_apps.master.machine.instances import CORE, ELASTIC, OVER, Instance, InstancePhase, ServiceState
 
 CORE_FIRST_S: Final = 10.0
 """After this time with some containers and without all core ones, elastic ones are not asked for."""
@@ -14,7 +22,7 @@ CORE_RECLAIM_S: Final = 20.0
 """After this time, the application stops elastic instances of its own, one at a time."""
 
 
-class Demand:
+class ServiceDemand:
     """The part of the machine that asks for containers and gives them back."""
 
     def __init__(self, app: ApplicationState) -> None:
@@ -27,7 +35,7 @@ class Demand:
         """Give granted containers to instances; what nobody wants any more goes back."""
         return [command for grant in event.grants for command in self._take(grant, event.now_s)]
 
-    def _take(self, grant: Grant, now_s: float) -> list[Command]:
+    def _take(self, grant: ContainerGrant, now_s: float) -> list[Command]:
         service = self._app.of_priority(grant.priority)
         if service is not None:
             service.pending = max(0, service.pending - 1)
@@ -48,7 +56,7 @@ class Demand:
         for service in self._app.services.values():
             service.pending = 0
             for instance in service.instances.values():
-                if instance.phase is Phase.WAITING and instance.grant is not None:
+                if instance.phase is InstancePhase.WAITING and instance.grant is not None:
                     commands.append(Release(instance.grant.id))
                     self._app.forget_container(instance, now_s)
         return commands
@@ -67,7 +75,7 @@ class Demand:
     def _dismiss(self, service: ServiceState, instance: Instance, now_s: float) -> list[Command]:
         """Let an instance go for good; one that runs is stopped first."""
         grant = instance.grant
-        if grant is not None and instance.phase is not Phase.WAITING:
+        if grant is not None and instance.phase is not InstancePhase.WAITING:
             instance.leaving = True
             return [Stop(grant.id)]
         self._app.forget_container(instance, now_s)
@@ -83,7 +91,7 @@ class Demand:
             count = sum(1 for each in lacking if each.kind == CORE or not core_only)
             if count != service.pending:
                 service.pending = count
-                commands.append(Ask(service.spec.name, count))
+                commands.append(AskContainers(service.spec.name, count))
         return commands
 
     def reclaim(self, now_s: float) -> list[Command]:
@@ -102,7 +110,7 @@ class Demand:
             return []
         commands: list[Command] = []
         for each in [each for service in services for each in service.kind(ELASTIC)]:
-            if each.phase is Phase.WAITING and each.grant is not None:
+            if each.phase is InstancePhase.WAITING and each.grant is not None:
                 commands.append(Release(each.grant.id))
                 self._app.forget_container(each, now_s)
         if commands or waited_s < CORE_RECLAIM_S or now_s - self._reclaimed_s < CORE_FIRST_S:
@@ -120,7 +128,10 @@ class Demand:
             for service in self._app.services.values()
             if not service.spec.constraints.nodes
             for each in service.kind(ELASTIC)
-            if each.grant is not None and each.phase is not Phase.WAITING and not each.leaving and not each.failing
+            if each.grant is not None
+            and each.phase is not InstancePhase.WAITING
+            and not each.leaving
+            and not each.failing
         ]
         if not able:
             return []

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver_apps.master.machine.application_state import ApplicationState
-from quicksilver_apps.master.machine.events import Command, Completed, Release, Stop, Unregister
+from quicksilver_apps.master.machine.events import Command, ContainerCompleted, Release, Stop, Unregister
 from quicksilver_apps.master.machine.exit_status import SYSTEM, meaning
-from quicksilver_apps.master.machine.instances import ELASTIC, Instance, Phase, ServiceState
+from quicksilver_apps.master.machine.instances import ELASTIC, Instance, InstancePhase, ServiceState
 
 STOP_LIMIT_S: Final = 10.0
 """At its end the application waits so long for its containers to end."""
@@ -15,7 +15,7 @@ BACKOFF_LIMIT_S: Final = 30.0
 LINES_CHARS: Final = 2000
 
 
-class Ends:
+class InstanceEnds:
     """The part of the machine that handles ends."""
 
     def __init__(self, app: ApplicationState) -> None:
@@ -28,7 +28,7 @@ class Ends:
         """Store the last lines of a command whose container is about to end."""
         self._lines[container_id] = text[-LINES_CHARS:]
 
-    def container_ended(self, event: Completed) -> list[Command]:
+    def container_ended(self, event: ContainerCompleted) -> list[Command]:
         """Handle the end of a container; one that runs no instance is nobody's."""
         lines = self._lines.pop(event.id, "")
         pair = self._app.instance(event.id)
@@ -37,7 +37,7 @@ class Ends:
         service, instance = pair
         del self._app.containers[event.id]
         self._app.idle_grants.discard(event.id)
-        waiting, failing = instance.phase is Phase.WAITING, instance.failing
+        waiting, failing = instance.phase is InstancePhase.WAITING, instance.failing
         instance.grant = None
         if instance.leaving or not self._app.running:
             self._depart(service, instance, event)
@@ -51,14 +51,14 @@ class Ends:
         instance.diagnostics = "\n".join(part for part in (reason, lines or _useful(event.diagnostics)) if part)
         return self.command_ended(service, instance, reason, event.now_s)
 
-    def _depart(self, service: ServiceState, instance: Instance, event: Completed) -> None:
+    def _depart(self, service: ServiceState, instance: Instance, event: ContainerCompleted) -> None:
         """Note the end of an instance that was stopped on purpose."""
         if self._app.running:
             self._app.say(event.now_s, "stopped", service, instance)
             del service.instances[instance.index]
         else:
             instance.exit_status = event.exit_status
-            instance.enter(Phase.ENDED, event.now_s)
+            instance.enter(InstancePhase.ENDED, event.now_s)
 
     def command_ended(self, service: ServiceState, instance: Instance, reason: str, now_s: float) -> list[Command]:
         """Decide what follows the end of a command: nothing, a restart, or failure. reason: why it ended."""
@@ -70,9 +70,9 @@ class Ends:
             return []
         if succeeded:
             self._app.say(now_s, "ended with exit status 0", service, instance)
-            instance.enter(Phase.ENDED, now_s)
+            instance.enter(InstancePhase.ENDED, now_s)
             return []
-        instance.enter(Phase.LOST, now_s)
+        instance.enter(InstancePhase.LOST, now_s)
         if instance.kind == ELASTIC:
             self._app.say(now_s, f"{reason}; given up after {instance.restarts} restarts", service, instance)
             return []
@@ -105,7 +105,7 @@ class Ends:
             for instance in list(service.instances.values()):
                 if instance.grant is None:
                     continue
-                if instance.phase is Phase.WAITING:
+                if instance.phase is InstancePhase.WAITING:
                     commands.append(Release(instance.grant.id))
                     app.forget_container(instance, now_s)
                 else:
@@ -116,7 +116,7 @@ class Ends:
         """End the application when its main services, or without any all services, have ended."""
         states = list(self._app.services.values())
         deciding = [each for each in states if each.spec.main] or states
-        ended = any(instance.phase is Phase.ENDED for each in deciding for instance in each.instances.values())
+        ended = any(instance.phase is InstancePhase.ENDED for each in deciding for instance in each.instances.values())
         if not ended or not all(each.over for each in deciding):
             return []
         return self.end("succeeded", "", now_s)

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ContainerGrant:
     """A container that the ResourceManager granted; `id` as YARN writes it."""
 
     id: str
@@ -21,11 +21,11 @@ class Grant:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class MasterRegistered:
     """The ResourceManager knows this attempt; `grants`: containers of the attempt before that still run."""
 
     now_s: float
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[ContainerGrant, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Resynced:
 class Allocated:
     """Containers were granted."""
 
-    grants: tuple[Grant, ...]
+    grants: tuple[ContainerGrant, ...]
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class ContainerCompleted:
     """A container ended."""
 
     id: str
@@ -138,17 +138,17 @@ class StopAll:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class MasterTick:
     """Time went by."""
 
     now_s: float
 
 
 Event = (
-    Registered
+    MasterRegistered
     | Resynced
     | Allocated
-    | Completed
+    | ContainerCompleted
     | StartFailed
     | LauncherUp
     | CommandRuns
@@ -158,12 +158,12 @@ Event = (
     | LauncherMissing
     | ScaleTo
     | StopAll
-    | Tick
+    | MasterTick
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class AskContainers:
     """Say that `count` containers are wanted for a service in place of what was said before."""
 
     service: str
@@ -178,7 +178,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartInstance:
     """Start an instance in a container; a failure comes back as StartFailed."""
 
     id: str
@@ -195,7 +195,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class ProbeInstance:
     """Connect to a port of an instance again and again, until CheckPassed; stop when its container ends."""
 
     id: str
@@ -220,4 +220,4 @@ class Unregister:
     diagnostics: str
 
 
-Command = Ask | Release | Start | Stop | Probe | FindLauncher | Unregister
+Command = AskContainers | Release | StartInstance | Stop | ProbeInstance | FindLauncher | Unregister

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from quicksilver_apps.master.machine.events import Grant
-from quicksilver_apps.master.machine.spec import Service
+from quicksilver_apps.master.machine.events import ContainerGrant
+from quicksilver_apps.master.machine.spec import ServiceSpec
 
 CORE: Final = "core"
 ELASTIC: Final = "elastic"
 
 
-class Phase(StrEnum):
+class InstancePhase(StrEnum):
     """Where an instance is in its life."""
 
     WAITING = "waiting"
@@ -29,8 +29,8 @@ class Phase(StrEnum):
     """Failed too often and given up."""
 
 
-ACTIVE: Final = frozenset({Phase.STARTING, Phase.RUNNING, Phase.READY})
-OVER: Final = frozenset({Phase.ENDED, Phase.LOST})
+ACTIVE: Final = frozenset({InstancePhase.STARTING, InstancePhase.RUNNING, InstancePhase.READY})
+OVER: Final = frozenset({InstancePhase.ENDED, InstancePhase.LOST})
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Instance:
 
     index: int
     kind: str
-    phase: Phase = Phase.WAITING
-    grant: Grant | None = None
+    phase: InstancePhase = InstancePhase.WAITING
+    grant: ContainerGrant | None = None
     exit_status: int | None = None
     restarts: int = 0
     ports: Mapping[str, int] = field(default_factory=dict)
@@ -58,26 +58,26 @@ class Instance:
     """Why it is being stopped as failed; "": it is not."""
     diagnostics: str = ""
 
-    def enter(self, phase: Phase, now_s: float) -> None:
+    def enter(self, phase: InstancePhase, now_s: float) -> None:
         """Go to another phase."""
         self.phase, self.since_s = phase, now_s
 
     def clear(self, now_s: float) -> None:
         """Wait for a new container."""
-        self.enter(Phase.WAITING, now_s)
+        self.enter(InstancePhase.WAITING, now_s)
         self.grant, self.ports, self.listens_on, self.failing = None, {}, 0, ""
 
     @property
     def lacks(self) -> bool:
         """Whether it has no container and wants one."""
-        return self.phase is Phase.WAITING and self.grant is None
+        return self.phase is InstancePhase.WAITING and self.grant is None
 
 
 @dataclass(slots=True)
 class ServiceState:
     """A service and its instances by index."""
 
-    spec: Service
+    spec: ServiceSpec
     elastic: int
     """Elastic instances that are wanted now."""
     instances: dict[int, Instance]
@@ -86,7 +86,7 @@ class ServiceState:
     failed: bool = False
 
     @classmethod
-    def of(cls, spec: Service) -> ServiceState:
+    def of(cls, spec: ServiceSpec) -> ServiceState:
         """Return the state before anything is granted."""
         state = cls(spec, 0, {})
         for index in range(spec.core):
@@ -122,7 +122,7 @@ class ServiceState:
     def ready(self) -> bool:
         """Whether all core instances are ready, or have ended with success."""
         return all(
-            each.phase is Phase.READY or (each.phase is Phase.ENDED and each.exit_status == 0)
+            each.phase is InstancePhase.READY or (each.phase is InstancePhase.ENDED and each.exit_status == 0)
             for each in self.kind(CORE)
         )
 
@@ -141,13 +141,15 @@ class ServiceState:
             return "failed"
         if self.over and self.instances:
             return "ended"
-        if self.ready and (self.spec.core or any(each.phase is Phase.READY for each in self.instances.values())):
+        if self.ready and (
+            self.spec.core or any(each.phase is InstancePhase.READY for each in self.instances.values())
+        ):
             return "ready"
         return "starting" if any(each.phase in ACTIVE for each in self.instances.values()) else "waiting"
 
     def heir(self) -> Instance | None:
         """Return the elastic instance that becomes core when a core instance is gone: the most advanced one."""
-        rank = {Phase.READY: 0, Phase.RUNNING: 1, Phase.STARTING: 2}
+        rank = {InstancePhase.READY: 0, InstancePhase.RUNNING: 1, InstancePhase.STARTING: 2}
         able = [each for each in self.kind(ELASTIC) if each.phase in rank and not each.leaving and not each.failing]
         return min(able, key=lambda each: (rank[each.phase], each.index), default=None)
 
@@ -156,6 +158,6 @@ def _worth(instance: Instance) -> tuple[int, float, int]:
     """Rank what goes first: ended, without a container, with one that is not started, the newest that runs."""
     if instance.phase in OVER:
         return 3, 0.0, instance.index
-    if instance.phase is Phase.WAITING:
+    if instance.phase is InstancePhase.WAITING:
         return (2 if instance.grant is None else 1), 0.0, instance.index
     return 0, instance.started_s, instance.index

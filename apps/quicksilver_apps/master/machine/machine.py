@@ -8,40 +8,40 @@ from __future__ import annotations
 
 from quicksilver_apps.master.machine.adoption import Adoption
 from quicksilver_apps.master.machine.application_state import ApplicationState
-from quicksilver_apps.master.machine.demand import Demand
-from quicksilver_apps.master.machine.ends import Ends
+from quicksilver_apps.master.machine.demand import ServiceDemand
+from quicksilver_apps.master.machine.ends import InstanceEnds
 from quicksilver_apps.master.machine.events import (
     Allocated,
     CheckPassed,
     Command,
     CommandRuns,
-    Completed,
+    ContainerCompleted,
     Event,
     FindLauncher,
     LastLines,
     LauncherFound,
     LauncherMissing,
     LauncherUp,
-    Registered,
+    MasterRegistered,
+    MasterTick,
     Resynced,
     ScaleTo,
     Stop,
     StopAll,
-    Tick,
 )
-from quicksilver_apps.master.machine.spec import Application
+from quicksilver_apps.master.machine.spec import FilledApplication
 from quicksilver_apps.master.machine.starts import Starts
 
 
 class Machine:
     """One attempt of the master of one application; `handle` is the only way in."""
 
-    def __init__(self, application: Application, now_s: float) -> None:
+    def __init__(self, application: FilledApplication, now_s: float) -> None:
         """Begin before the registration."""
         self.app = ApplicationState(application, now_s)
         self.adoption = Adoption()
-        self._ends = Ends(self.app)
-        self._demand = Demand(self.app)
+        self._ends = InstanceEnds(self.app)
+        self._demand = ServiceDemand(self.app)
         self._starts = Starts(self.app, self._ends)
 
     def handle(self, event: Event) -> list[Command]:
@@ -56,14 +56,14 @@ class Machine:
 
     def _follows(self, event: Event) -> list[Command]:
         match event:
-            case Registered():
+            case MasterRegistered():
                 return self._register(event)
             case Resynced():
                 self.app.say(event.now_s, "the ResourceManager forgot the application master, which registered again")
                 return self._demand.forgotten(event.now_s)
             case Allocated():
                 return self._demand.allocated(event)
-            case Completed():
+            case ContainerCompleted():
                 self.adoption.note_end(event)
                 return self._ends.container_ended(event)
             case LastLines():
@@ -75,11 +75,11 @@ class Machine:
                 return [] if self.app.over else self._demand.scale(event)
             case StopAll():
                 return self._ends.end(event.status, event.reason, event.now_s)
-            case Tick():
+            case MasterTick():
                 return self._starts.late(event.now_s)
         return self._starts.report(event)
 
-    def _register(self, event: Registered) -> list[Command]:
+    def _register(self, event: MasterRegistered) -> list[Command]:
         """Begin, or learn of more kept containers, which nodes report late after a restart of the ResourceManager."""
         if self.app.state == "starting":
             self.app.state = "running"

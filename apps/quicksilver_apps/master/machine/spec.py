@@ -13,12 +13,12 @@ FIRST_PRIORITY: Final = 10
 """YARN request priority of the first service; each later one has the next number."""
 
 
-class DescriptionError(Exception):
+class SpecError(Exception):
     """application.json or resources.json is not what the submitter writes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class PortSpec:
     """A port of each instance; `number` 0: a free one of its node."""
 
     name: str
@@ -27,7 +27,7 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
-class Constraints:
+class ConstraintsSpec:
     """Where instances may run."""
 
     nodes: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Constraints:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class ReadySpec:
     """How an instance shows that it works."""
 
     port: str = ""
@@ -53,7 +53,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
+class RestartSpec:
     """What follows the end of an instance that was not asked for."""
 
     policy: str = "on-failure"
@@ -61,7 +61,7 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceSpec:
     """A kind of process. `priority` is its YARN request priority."""
 
     name: str
@@ -73,52 +73,52 @@ class Service:
     elastic: int = 0
     image: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    ports: tuple[Port, ...] = ()
-    constraints: Constraints = Constraints()
+    ports: tuple[PortSpec, ...] = ()
+    constraints: ConstraintsSpec = ConstraintsSpec()
     after: tuple[str, ...] = ()
-    ready: Ready = Ready()
-    restart: Restart = Restart()
+    ready: ReadySpec = ReadySpec()
+    restart: RestartSpec = RestartSpec()
     main: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class FilledApplication:
     """A whole application."""
 
     name: str
     app_class: str
-    services: tuple[Service, ...]
+    services: tuple[ServiceSpec, ...]
 
 
-def read(data: Mapping[str, Any]) -> Application:
+def read(data: Mapping[str, Any]) -> FilledApplication:
     """Return the application of application.json. Raises DescriptionError."""
     try:
         common = dict(data.get("environment", {}))
         services = tuple(_service(FIRST_PRIORITY + at, entry, common) for at, entry in enumerate(data["services"]))
-        return Application(data["name"], data.get("class", "batch"), services)
+        return FilledApplication(data["name"], data.get("class", "batch"), services)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DescriptionError(
+        raise SpecError(
             f"application.json is not a filled description ({type(error).__name__}: {error}); "
             "submit it with `quicksilver app submit`, which checks it."
         ) from error
 
 
-def _service(priority: int, data: Mapping[str, Any], common: Mapping[str, str]) -> Service:
+def _service(priority: int, data: Mapping[str, Any], common: Mapping[str, str]) -> ServiceSpec:
     constraints = dict(data.get("constraints", {}))
     for name in ("nodes", "racks"):
         constraints[name] = tuple(constraints.get(name, ()))
     plain = {key: data[key] for key in ("core", "elastic", "image", "main") if key in data}
-    return Service(
+    return ServiceSpec(
         name=data["name"],
         priority=priority,
         command=data["command"],
         memory_mb=int(data["resources"]["memory_mb"]),
         vcores=int(data["resources"].get("vcores", 1)),
         environment={**common, **data.get("environment", {})},
-        ports=tuple(Port(**port) for port in data.get("ports", ())),
-        constraints=Constraints(**constraints),
+        ports=tuple(PortSpec(**port) for port in data.get("ports", ())),
+        constraints=ConstraintsSpec(**constraints),
         after=tuple(data.get("after", ())),
-        ready=Ready(**data.get("ready", {})),
-        restart=Restart(**data.get("restart", {})),
+        ready=ReadySpec(**data.get("ready", {})),
+        restart=RestartSpec(**data.get("restart", {})),
         **plain,
     )

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver_apps.master.machine.application_state import ApplicationState
-from quicksilver_apps.master.machine.ends import Ends
+from quicksilver_apps.master.machine.ends import InstanceEnds
 from quicksilver_apps.master.machine.events import (
     CheckPassed,
     Command,
     CommandRuns,
-    Grant,
+    ContainerGrant,
     LauncherUp,
-    Probe,
+    ProbeInstance,
     Release,
-    Start,
     StartFailed,
+    StartInstance,
     Stop,
 )
-from quicksilver_apps.master.machine.instances import Instance, Phase, ServiceState
+from quicksilver_apps.master.machine.instances import Instance, InstancePhase, ServiceState
 
 HOLD_S: Final = 300.0
 """A container that waits for other services is given back after this time; its token lives for 600 s."""
@@ -29,7 +29,7 @@ START_LIMIT_S: Final = 900.0
 class Starts:
     """The part of the machine that starts instances."""
 
-    def __init__(self, app: ApplicationState, ends: Ends) -> None:
+    def __init__(self, app: ApplicationState, ends: InstanceEnds) -> None:
         """Begin with nothing started."""
         self._app, self._ends = app, ends
 
@@ -40,13 +40,13 @@ class Starts:
             if not all(self._app.services[name].ready for name in service.spec.after):
                 continue
             for instance in service.instances.values():
-                if instance.phase is Phase.WAITING and instance.grant is not None:
+                if instance.phase is InstancePhase.WAITING and instance.grant is not None:
                     self._app.idle_grants.discard(instance.grant.id)
-                    instance.enter(Phase.STARTING, now_s)
+                    instance.enter(InstancePhase.STARTING, now_s)
                     instance.started_s = now_s
                     where = f"starts in {instance.grant.id} on {instance.grant.host}"
                     self._app.say(now_s, where, service, instance)
-                    commands.append(Start(instance.grant.id, service.spec.name, instance.index, instance.kind))
+                    commands.append(StartInstance(instance.grant.id, service.spec.name, instance.index, instance.kind))
         return commands
 
     def report(self, event: StartFailed | LauncherUp | CommandRuns | CheckPassed) -> list[Command]:
@@ -68,7 +68,7 @@ class Starts:
 
     def _failed(self, service: ServiceState, instance: Instance, event: StartFailed) -> list[Command]:
         """Treat it as a failure of the instance: a resource that is missing fails everywhere."""
-        if instance.phase is not Phase.STARTING:
+        if instance.phase is not InstancePhase.STARTING:
             return []
         del self._app.containers[event.id]
         instance.grant = None
@@ -80,9 +80,9 @@ class Starts:
         return [Release(event.id), *self._ends.command_ended(service, instance, instance.failing, event.now_s)]
 
     def _runs(self, service: ServiceState, instance: Instance, now_s: float) -> list[Command]:
-        if instance.phase is not Phase.STARTING:
+        if instance.phase is not InstancePhase.STARTING:
             return []
-        instance.enter(Phase.RUNNING, now_s)
+        instance.enter(InstancePhase.RUNNING, now_s)
         self._app.say(now_s, "runs", service, instance)
         return self.watch(service, instance, now_s)
 
@@ -92,13 +92,13 @@ class Starts:
         if not check.checked:
             self._ready(service, instance, now_s)
         number = instance.ports.get(check.port)
-        if instance.grant is None or number is None or instance.phase is not Phase.RUNNING:
+        if instance.grant is None or number is None or instance.phase is not InstancePhase.RUNNING:
             return []
-        return [Probe(instance.grant.id, instance.grant.host, number, check.every_s)]
+        return [ProbeInstance(instance.grant.id, instance.grant.host, number, check.every_s)]
 
     def _ready(self, service: ServiceState, instance: Instance, now_s: float) -> None:
-        if instance.phase is Phase.RUNNING and not instance.failing:
-            instance.enter(Phase.READY, now_s)
+        if instance.phase is InstancePhase.RUNNING and not instance.failing:
+            instance.enter(InstancePhase.READY, now_s)
             self._app.say(now_s, "is ready", service, instance)
 
     def late(self, now_s: float) -> list[Command]:
@@ -111,16 +111,18 @@ class Starts:
             for command in self._late(service, instance, instance.grant, now_s)
         ]
 
-    def _late(self, service: ServiceState, instance: Instance, grant: Grant, now_s: float) -> list[Command]:
+    def _late(self, service: ServiceState, instance: Instance, grant: ContainerGrant, now_s: float) -> list[Command]:
         age_s = now_s - instance.since_s
-        if instance.phase is Phase.WAITING and age_s > HOLD_S:
+        if instance.phase is InstancePhase.WAITING and age_s > HOLD_S:
             self._app.forget_container(instance, now_s)
             self._app.say(now_s, f"its container waited {HOLD_S:.0f} s and is given back", service, instance)
             return [Release(grant.id)]
-        limit_s = {Phase.STARTING: START_LIMIT_S, Phase.RUNNING: service.spec.ready.timeout_s}.get(instance.phase)
+        limit_s = {InstancePhase.STARTING: START_LIMIT_S, InstancePhase.RUNNING: service.spec.ready.timeout_s}.get(
+            instance.phase
+        )
         if limit_s is None or age_s <= limit_s or instance.failing or instance.leaving:
             return []
-        state = "not started" if instance.phase is Phase.STARTING else "not ready"
+        state = "not started" if instance.phase is InstancePhase.STARTING else "not ready"
         instance.failing = f"it was {state} after {limit_s:g} s"
         self._app.say(now_s, instance.failing, service, instance)
         return [Stop(grant.id)]

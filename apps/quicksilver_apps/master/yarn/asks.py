@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver_apps.master.machine.spec import Service
+from quicksilver_apps.master.machine.spec import ServiceSpec
 
 ANY: Final = "*"
 DEFAULT_RACK: Final = "/default-rack"
 
 
-def rows(service: Service, count: int, racks: Mapping[str, str]) -> list[y.ResourceRequestProto]:
+def rows(service: ServiceSpec, count: int, racks: Mapping[str, str]) -> list[y.ResourceRequestProto]:
     """Return the rows of a service, which replace those that were sent before.
 
     racks: the rack of each host, as far as it is known; others are in YARN's default rack. Strict constraints relax
@@ -29,7 +29,7 @@ def rows(service: Service, count: int, racks: Mapping[str, str]) -> list[y.Resou
     return requests
 
 
-def _row(service: Service, count: int, name: str, relax: bool) -> y.ResourceRequestProto:
+def _row(service: ServiceSpec, count: int, name: str, relax: bool) -> y.ResourceRequestProto:
     row = y.ResourceRequestProto(
         priority=y.PriorityProto(priority=service.priority),
         resource_name=name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver_apps.master.machine.events import Grant
+from quicksilver_apps.master.machine.events import ContainerGrant
 
 _EPOCH_BITS: Final = 40
 
@@ -20,9 +20,9 @@ def container_id_text(container_id: y.ContainerIdProto) -> str:
     return f"{start}_{application.cluster_timestamp}_{application.id:04d}_{attempt.attemptId:02d}_{number:06d}"
 
 
-def grant_of(container: y.ContainerProto) -> Grant:
+def grant_of(container: y.ContainerProto) -> ContainerGrant:
     """Return a granted container as the machine has it."""
-    return Grant(
+    return ContainerGrant(
         container_id_text(container.id),
         container.priority.priority,
         container.nodeId.host,

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver_apps.master.launcher.launcher import ARENAS_VARIABLE, KEY_VARIABLE, SPEC_VARIABLE, encode
 from quicksilver_apps.master.launcher.rendezvous import instance_key
-from quicksilver_apps.master.machine.spec import Application, DescriptionError, Service
+from quicksilver_apps.master.machine.spec import FilledApplication, ServiceSpec, SpecError
 
 ARCHIVE_NAME: Final = "quicksilver-app.zip"
 
 
 @dataclass(frozen=True, slots=True)
-class Resources:
+class LaunchResources:
     """resources.json: what the submitter uploaded, and where the scheduler is."""
 
     archive: Mapping[str, Any]
@@ -27,7 +27,7 @@ class Resources:
     racks: Mapping[str, str]
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Resources:
+    def read(cls, data: Mapping[str, Any]) -> LaunchResources:
         """Return what the file says. Raises DescriptionError."""
         try:
             addresses = [each.rpartition(":") for each in data["rm_scheduler"]]
@@ -37,16 +37,16 @@ class Resources:
             files = list(data.get("files", ()))
             return cls(data["archive"], files, schedulers, data.get("python", "python3"), data.get("racks", {}))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DescriptionError(f"resources.json cannot be used ({type(error).__name__}: {error})") from error
+            raise SpecError(f"resources.json cannot be used ({type(error).__name__}: {error})") from error
 
 
 @dataclass(frozen=True, slots=True)
 class Contexts:
     """Makes the launch contexts of one attempt."""
 
-    application: Application
+    application: FilledApplication
     application_id: str
-    resources: Resources
+    resources: LaunchResources
     key: str
     """The secret of the application."""
     master_url: str
@@ -56,7 +56,7 @@ class Contexts:
     """HADOOP_USER_NAME of the containers; "": it is not set."""
 
     def make(
-        self, container_id: str, host: str, service: Service, index: int, kind: str
+        self, container_id: str, host: str, service: ServiceSpec, index: int, kind: str
     ) -> y.ContainerLaunchContextProto:
         """Return the launch context of an instance."""
         context = y.ContainerLaunchContextProto()
@@ -82,7 +82,7 @@ class Contexts:
         )
         return context
 
-    def _spec(self, container_id: str, host: str, service: Service, index: int, kind: str) -> dict[str, Any]:
+    def _spec(self, container_id: str, host: str, service: ServiceSpec, index: int, kind: str) -> dict[str, Any]:
         return {
             "container_id": container_id,
             "service": service.name,

@@ -12,7 +12,7 @@ from quicksilver.common.http.rest_server import BodyLimit, envelope, install_err
 from quicksilver.common.process.version import version
 from quicksilver_apps.description.mistakes import DescriptionError
 from quicksilver_apps.server.api.application_routes import (
-    ApiParts,
+    ApplicationParts,
     action_routes,
     application_routes,
     log_routes,
@@ -21,7 +21,7 @@ from quicksilver_apps.server.api.application_routes import (
 from quicksilver_apps.server.api.event_routes import event_routes
 from quicksilver_apps.server.api.template_routes import template_routes
 from quicksilver_apps.server.backend import BackendUnavailableError
-from quicksilver_apps.server.store.database import StoreUnavailableError
+from quicksilver_apps.server.store.database import DatabaseUnavailableError
 from quicksilver_apps.server.submissions import BusyError
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,7 +35,7 @@ _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def create_app(parts: ApiParts) -> FastAPI:
+def create_app(parts: ApplicationParts) -> FastAPI:
     """Return the application; serve it with `quicksilver.common.http.rest_server.serve`."""
     app = FastAPI(
         title="quicksilver app server",
@@ -48,7 +48,7 @@ def create_app(parts: ApiParts) -> FastAPI:
     install_error_handlers(app)
     app.add_exception_handler(DescriptionError, _on_description)
     app.add_exception_handler(BackendUnavailableError, _on_backend)
-    app.add_exception_handler(StoreUnavailableError, _on_store)
+    app.add_exception_handler(DatabaseUnavailableError, _on_store)
     app.add_exception_handler(BusyError, _on_busy)
     add_api_docs(app)
     app.add_middleware(BodyLimit, max_bytes=4 * 1024 * parts.settings.max_description_kb)

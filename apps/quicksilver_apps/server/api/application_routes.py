@@ -10,27 +10,27 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver_apps.server.backend import Backend, BackendUnavailableError, LogSource, Master
+from quicksilver_apps.server.backend import Backend, BackendUnavailableError, LogSource, MasterAddress
 from quicksilver_apps.server.callers import Caller
 from quicksilver_apps.server.config import AppServerSettings
-from quicksilver_apps.server.lifecycle.journal import Journal
-from quicksilver_apps.server.lifecycle.watcher import Watcher
+from quicksilver_apps.server.lifecycle.journal import EventJournal
+from quicksilver_apps.server.lifecycle.watcher import StateWatcher
 from quicksilver_apps.server.models import (
     MAX_INTEGER,
     ApplicationBrief,
     ApplicationDetail,
     ApplicationEntry,
-    ChangeInfo,
+    ApplicationHistory,
+    ApplicationPage,
     CheckAnswer,
-    History,
-    Kill,
-    Page,
-    Scale,
+    KillRequest,
+    ScaleRequest,
     SpanInfo,
+    StateChangeInfo,
     Submission,
     services_of,
 )
-from quicksilver_apps.server.records import AppRecord, Span
+from quicksilver_apps.server.records import InstanceSpan, ServedApplication
 from quicksilver_apps.server.states import AT_YARN, ENDED, WAITING, State
 from quicksilver_apps.server.store import applications, instances
 from quicksilver_apps.server.submissions import BusyError, Submissions
@@ -43,18 +43,18 @@ _MASTER_LOGS: Final = "master"
 
 
 @dataclass(frozen=True, slots=True)
-class ApiParts:
+class ApplicationParts:
     """What the routes use."""
 
     settings: AppServerSettings
-    journal: Journal
+    journal: EventJournal
     submissions: Submissions
-    watcher: Watcher
+    watcher: StateWatcher
     backend: Backend
     caller: Callable[[Request], Caller]
 
 
-async def find(parts: ApiParts, app_id: str, caller: Caller) -> AppRecord:
+async def find(parts: ApplicationParts, app_id: str, caller: Caller) -> ServedApplication:
     """Return an application that the caller may see. Raises ApiError 404 for others."""
     record = await parts.journal.database.read(lambda connection: applications.get(connection, app_id))
     if record is None or not caller.may_see(record.user):
@@ -62,7 +62,7 @@ async def find(parts: ApiParts, app_id: str, caller: Caller) -> AppRecord:
     return record
 
 
-def application_routes(parts: ApiParts) -> APIRouter:
+def application_routes(parts: ApplicationParts) -> APIRouter:
     """Return the routes that read and submit."""
     router = APIRouter(tags=["applications"])
     caller_of = Depends(parts.caller)
@@ -97,18 +97,18 @@ def application_routes(parts: ApiParts) -> APIRouter:
         since: Annotated[float, Query(ge=0, description="Received since then, Unix seconds.")] = 0.0,
         limit: Limit = 100,
         offset: Offset = 0,
-    ) -> Page[ApplicationEntry]:
+    ) -> ApplicationPage[ApplicationEntry]:
         """A user sees the own ones, an admin and a reader all."""
-        query = applications.Wanted(caller.sees or user, tuple(state or ()), app_class, queue, text, template, since)
+        query = applications.Selection(caller.sees or user, tuple(state or ()), app_class, queue, text, template, since)
         if caller.sees and user not in ("", caller.sees):
-            return Page(items=[], offset=offset, more=False)
+            return ApplicationPage(items=[], offset=offset, more=False)
         read = parts.journal.database.read
         records = await read(lambda connection: applications.listing(connection, query, limit + 1, offset))
         entries = [
             ApplicationEntry(**ApplicationBrief.of(record).model_dump(), services=services_of(record, instances=False))
             for record in records[:limit]
         ]
-        return Page(items=entries, offset=offset, more=len(records) > limit)
+        return ApplicationPage(items=entries, offset=offset, more=len(records) > limit)
 
     @router.get("/applications/{app_id}", summary="One application with its services and instances")
     async def one(app_id: AppId, caller: Caller = caller_of) -> ApplicationDetail:
@@ -116,14 +116,14 @@ def application_routes(parts: ApiParts) -> APIRouter:
         return await detail(parts, await find(parts, app_id, caller), caller)
 
     @router.get("/applications/{app_id}/history", summary="What happened to an application")
-    async def history(app_id: AppId, caller: Caller = caller_of) -> History:
+    async def history(app_id: AppId, caller: Caller = caller_of) -> ApplicationHistory:
         """Its changes of state, and its containers with their times."""
         return await history_of(parts, await find(parts, app_id, caller))
 
     return router
 
 
-async def detail(parts: ApiParts, record: AppRecord, caller: Caller) -> ApplicationDetail:
+async def detail(parts: ApplicationParts, record: ServedApplication, caller: Caller) -> ApplicationDetail:
     """Return all that is known of an application."""
     view, live = await parts.watcher.view(record)
     shown = replace(record, view=view)
@@ -140,35 +140,35 @@ async def detail(parts: ApiParts, record: AppRecord, caller: Caller) -> Applicat
     )
 
 
-async def history_of(parts: ApiParts, record: AppRecord) -> History:
+async def history_of(parts: ApplicationParts, record: ServedApplication) -> ApplicationHistory:
     """Return an application's changes of state and its containers."""
     database = parts.journal.database
     changes = await database.read(lambda connection: applications.history(connection, record.id))
     spans = await database.read(lambda connection: instances.of(connection, record.id))
-    return History(
-        changes=[ChangeInfo.of(change) for change in changes], instances=[SpanInfo.of(span) for span in spans]
+    return ApplicationHistory(
+        changes=[StateChangeInfo.of(change) for change in changes], instances=[SpanInfo.of(span) for span in spans]
     )
 
 
-def action_routes(parts: ApiParts) -> APIRouter:
+def action_routes(parts: ApplicationParts) -> APIRouter:
     """Return the routes that change an application."""
     router = APIRouter(tags=["applications"])
     caller_of = Depends(parts.caller)
 
     @router.put("/applications/{app_id}/scale", summary="Set the elastic instances of a service")
-    async def scale(app_id: AppId, body: Scale, caller: Caller = caller_of) -> dict[str, object]:
+    async def scale(app_id: AppId, body: ScaleRequest, caller: Caller = caller_of) -> dict[str, object]:
         """Its master gets as many as there is room for; it answers with the service."""
         record = await find(parts, app_id, caller)
         caller.check_change(record)
         if record.state not in (State.STARTING, State.READY) or not record.master_url:
             raise ApiError(409, "not-running", f"it is {record.state}; a service is scaled while its master runs")
-        master = Master(record.yarn_id, record.master_url, record.key)
+        master = MasterAddress(record.yarn_id, record.master_url, record.key)
         answer = await parts.backend.scale(master, body.service, body.count)
         parts.watcher.wake(record.id)
         return answer
 
     @router.post("/applications/{app_id}/kill", status_code=202, summary="End an application")
-    async def kill(app_id: AppId, body: Kill, caller: Caller = caller_of) -> ApplicationBrief:
+    async def kill(app_id: AppId, body: KillRequest, caller: Caller = caller_of) -> ApplicationBrief:
         """Its master ends it in order; without an answer of it, YARN kills it. Harmless when it has ended."""
         record = await find(parts, app_id, caller)
         caller.check_change(record)
@@ -182,7 +182,7 @@ def action_routes(parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _killed(parts: ApiParts, record: AppRecord, why: str) -> bool:
+async def _killed(parts: ApplicationParts, record: ServedApplication, why: str) -> bool:
     """Order the kill of an application; returns False when its state changed meanwhile."""
     if record.state in ENDED or record.kill_s is not None:
         return True
@@ -198,7 +198,7 @@ async def _killed(parts: ApiParts, record: AppRecord, why: str) -> bool:
     return done
 
 
-def log_routes(parts: ApiParts) -> APIRouter:
+def log_routes(parts: ApplicationParts) -> APIRouter:
     """Return the routes of logs."""
     router = APIRouter(tags=["logs"])
     caller_of = Depends(parts.caller)
@@ -229,7 +229,9 @@ def log_routes(parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _span(parts: ApiParts, record: AppRecord, service: str, index: int, container: str) -> Span:
+async def _span(
+    parts: ApplicationParts, record: ServedApplication, service: str, index: int, container: str
+) -> InstanceSpan:
     """Return a container of an instance, the newest unless one is named. Raises ApiError 404."""
     spans = await parts.journal.database.read(lambda connection: instances.of(connection, record.id))
     own = [span for span in spans if (span.service, span.number) == (service, index)]

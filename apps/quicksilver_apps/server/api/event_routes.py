@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Header, Query
 from fastapi.responses import StreamingResponse
 
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver_apps.server.api.application_routes import ApiParts
+from quicksilver_apps.server.api.application_routes import ApplicationParts
 from quicksilver_apps.server.callers import Caller
-from quicksilver_apps.server.models import ChangeInfo
-from quicksilver_apps.server.records import Change
+from quicksilver_apps.server.models import StateChangeInfo
+from quicksilver_apps.server.records import StateChange
 from quicksilver_apps.server.store import applications
 
 KEEP_ALIVE_S: Final = 15.0
@@ -26,7 +26,7 @@ _NUMBER: Final = re.compile(r"[0-9]{1,15}")
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "X-Content-Type-Options": "nosniff"}
 
 
-def event_routes(parts: ApiParts) -> APIRouter:
+def event_routes(parts: ApplicationParts) -> APIRouter:
     """Return the route of the stream."""
     router = APIRouter(tags=["events"])
     caller_of = Depends(parts.caller)
@@ -40,7 +40,7 @@ def event_routes(parts: ApiParts) -> APIRouter:
     ) -> StreamingResponse:
         """Each event has its number as id; `Last-Event-ID`, or `after`, continues behind one. See EventSource."""
 
-        def wants(change: Change) -> bool:
+        def wants(change: StateChange) -> bool:
             return caller.may_see(change.user) and app in ("", change.app_id)
 
         if parts.journal.stream.is_full:
@@ -51,7 +51,9 @@ def event_routes(parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _lines(parts: ApiParts, wants: Callable[[Change], bool], after: int | None) -> AsyncIterator[bytes]:
+async def _lines(
+    parts: ApplicationParts, wants: Callable[[StateChange], bool], after: int | None
+) -> AsyncIterator[bytes]:
     """Yield what happened after a number, then what happens; ends when the client reads too slowly.
 
     It listens from the first line on: an answer that never begins, since its client has gone, holds no place.
@@ -86,6 +88,6 @@ async def _lines(parts: ApiParts, wants: Callable[[Change], bool], after: int | 
         parts.journal.stream.leave(listener)
 
 
-def _event(change: Change) -> bytes:
-    data = json.dumps(ChangeInfo.of(change).model_dump(mode="json"), separators=(",", ":"))
+def _event(change: StateChange) -> bytes:
+    data = json.dumps(StateChangeInfo.of(change).model_dump(mode="json"), separators=(",", ":"))
     return f"id: {change.seq}\nevent: change\ndata: {data}\n\n".encode()

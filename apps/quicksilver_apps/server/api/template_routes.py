@@ -9,17 +9,17 @@ from fastapi import APIRouter, Depends, Path, Query, Response
 
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver_apps.description.reader import Template, parse_template
-from quicksilver_apps.server.api.application_routes import ApiParts
+from quicksilver_apps.server.api.application_routes import ApplicationParts
 from quicksilver_apps.server.callers import Caller
 from quicksilver_apps.server.models import (
     MAX_INTEGER,
-    Page,
+    ApplicationPage,
     QuotaInfo,
     TemplateBody,
     TemplateBrief,
     TemplateInfo,
 )
-from quicksilver_apps.server.records import Size, StoredTemplate
+from quicksilver_apps.server.records import QuotaSize, StoredTemplate
 from quicksilver_apps.server.store import applications, templates
 from quicksilver_apps.server.submissions import parameters_of
 
@@ -28,17 +28,17 @@ NAMES_OF_A_TEMPLATE: Final = 10
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 
 
-def template_routes(parts: ApiParts) -> APIRouter:
+def template_routes(parts: ApplicationParts) -> APIRouter:
     """Return the routes of templates: everybody reads them, their owner and admins change them."""
     router = APIRouter(tags=["templates"])
     caller_of = Depends(parts.caller)
     database, settings = parts.journal.database, parts.settings
 
     @router.get("/templates", summary="All templates, by name")
-    async def listing() -> Page[TemplateBrief]:
+    async def listing() -> ApplicationPage[TemplateBrief]:
         """The newest version of each."""
         newest = await database.read(templates.newest)
-        return Page(items=[TemplateBrief.of(template) for template in newest], offset=0, more=False)
+        return ApplicationPage(items=[TemplateBrief.of(template) for template in newest], offset=0, more=False)
 
     @router.get("/templates/{name}", summary="One template with its parameters")
     async def one(name: Name, version: Annotated[int | None, Query(ge=1, le=MAX_INTEGER)] = None) -> TemplateInfo:
@@ -71,14 +71,14 @@ def template_routes(parts: ApiParts) -> APIRouter:
         return Response(status_code=204)
 
     @router.get("/quotas", summary="Quotas, and what is used of them")
-    async def quotas(caller: Caller = caller_of) -> Page[QuotaInfo]:
+    async def quotas(caller: Caller = caller_of) -> ApplicationPage[QuotaInfo]:
         """The caller's own, and for admins and readers those of all users with applications."""
-        return Page(items=await quota_infos(parts, caller), offset=0, more=False)
+        return ApplicationPage(items=await quota_infos(parts, caller), offset=0, more=False)
 
     return router
 
 
-async def template_info(parts: ApiParts, name: str, version: int | None) -> TemplateInfo:
+async def template_info(parts: ApplicationParts, name: str, version: int | None) -> TemplateInfo:
     """Return a version of a template. Raises ApiError 404."""
     read = parts.journal.database.read
     stored = await read(lambda connection: templates.get(connection, name, version))
@@ -95,14 +95,14 @@ async def template_info(parts: ApiParts, name: str, version: int | None) -> Temp
     )
 
 
-async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
+async def quota_infos(parts: ApplicationParts, caller: Caller) -> list[QuotaInfo]:
     """Return the quotas that a caller sees, by user."""
     read = parts.journal.database.read
     used, waiting = await read(applications.used), await read(applications.waiting_of)
     users = {caller.user} if caller.sees else {*used, *waiting, caller.user}
     infos = []
     for user in sorted(users - {""}):
-        count, size = used.get(user, (0, Size()))
+        count, size = used.get(user, (0, QuotaSize()))
         role = caller.quota_role if user == caller.user else "user"
         quota = parts.settings.quotas.of(user, role)
         infos.append(
@@ -119,7 +119,7 @@ async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
     return infos
 
 
-async def _owner(parts: ApiParts, name: str, caller: Caller) -> str:
+async def _owner(parts: ApplicationParts, name: str, caller: Caller) -> str:
     """Return who owns a template after a change by `caller`. Raises ApiError when that is another's.
 
     A deleted one stays its owner's: who submits by its name would else run what another user put there.

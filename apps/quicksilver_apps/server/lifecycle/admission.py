@@ -18,17 +18,17 @@ from quicksilver_apps.server.backend import (
     Backend,
     BackendUnavailableError,
     Largest,
-    Order,
-    SubmissionRefusedError,
+    StartOrder,
+    StartRefusedError,
 )
 from quicksilver_apps.server.config import AppServerSettings, Quota
-from quicksilver_apps.server.lifecycle.journal import Journal
+from quicksilver_apps.server.lifecycle.journal import EventJournal
 from quicksilver_apps.server.lifecycle.one_by_one import OneByOne
 from quicksilver_apps.server.lifecycle.quota_check import obstacle, sum_of, why_never
-from quicksilver_apps.server.records import AppRecord, Size
+from quicksilver_apps.server.records import QuotaSize, ServedApplication
 from quicksilver_apps.server.states import WAITING, State
 from quicksilver_apps.server.store import applications
-from quicksilver_apps.server.store.database import StoreUnavailableError
+from quicksilver_apps.server.store.database import DatabaseUnavailableError
 
 log = get_logger(__name__)
 _LARGEST_S: Final = 60.0
@@ -40,13 +40,13 @@ _TOGETHER: Final = 50
 """Applications that are checked at a time."""
 _PAUSE_S: Final = 1.0
 """Pause of a submission that YARN did not answer; doubled each time, up to 30 s."""
-_Used = dict[str, tuple[int, Size]]
+_Used = dict[str, tuple[int, QuotaSize]]
 
 
-class Admission:
+class QueueAdmission:
     """Checks and submits; `wake` after a submission was received, and after an application ended."""
 
-    def __init__(self, journal: Journal, backend: Backend, settings: AppServerSettings) -> None:
+    def __init__(self, journal: EventJournal, backend: Backend, settings: AppServerSettings) -> None:
         self._journal, self._backend, self._settings = journal, backend, settings
         self._woken = asyncio.Event()
         self._tasks = BackgroundTasks("a submission broke off")
@@ -74,7 +74,7 @@ class Admission:
                     await self.recover()
                     await self.admit()
                     self.problem = ""
-                except (BackendUnavailableError, StoreUnavailableError) as error:
+                except (BackendUnavailableError, DatabaseUnavailableError) as error:
                     self._say(str(error))
                 await asyncio.sleep(_BETWEEN_S)
                 try:
@@ -98,7 +98,7 @@ class Admission:
         used: _Used = await database.read(applications.used)
         for record in waiting:  # those whose submission begins now count, too
             if record.id in self._busy:
-                count, size = used.get(record.user, (0, Size()))
+                count, size = used.get(record.user, (0, QuotaSize()))
                 used[record.user] = (count + 1, sum_of(size, record.size))
         free = [record for record in waiting if record.id not in self._busy]
         self._each.begin()
@@ -122,7 +122,7 @@ class Admission:
             self._largest = (await self._backend.largest(), now_s)
         return self._largest[0]
 
-    async def _checked(self, record: AppRecord, largest: Largest) -> AppRecord | None:
+    async def _checked(self, record: ServedApplication, largest: Largest) -> ServedApplication | None:
         """Move an application that was received to `checked` or `refused`; returns it as it is then."""
         if record.state is not State.RECEIVED:
             return record
@@ -136,8 +136,8 @@ class Admission:
         moved = await self._journal.move(whole, State.CHECKED, "its size fits its quota and the cluster")
         return await self._get(record.id) if moved else None
 
-    async def _consider(self, record: AppRecord, used: _Used) -> None:
-        count, size = used.get(record.user, (0, Size()))
+    async def _consider(self, record: ServedApplication, used: _Used) -> None:
+        count, size = used.get(record.user, (0, QuotaSize()))
         over = obstacle(record.size, self._quota(record), count, size)
         if over:
             if record.state is State.CHECKED:
@@ -151,13 +151,13 @@ class Admission:
         self._busy.add(record.id)
         self._tasks.spawn(self._submit(record))
 
-    def _quota(self, record: AppRecord) -> Quota:
+    def _quota(self, record: ServedApplication) -> Quota:
         return self._settings.quotas.of(record.user, record.role)
 
-    async def _get(self, app_id: str) -> AppRecord | None:
+    async def _get(self, app_id: str) -> ServedApplication | None:
         return await self._journal.database.read(lambda connection: applications.get(connection, app_id))
 
-    async def _submit(self, record: AppRecord) -> None:
+    async def _submit(self, record: ServedApplication) -> None:
         try:
             yarn_id = record.yarn_id or await self._backend.new_id()
             fields = {"yarn_id": yarn_id, "tries": record.tries + 1}
@@ -166,21 +166,21 @@ class Admission:
             current = await self._get(record.id)
             if current is not None:
                 await self._send(current)
-        except (BackendUnavailableError, StoreUnavailableError) as error:
+        except (BackendUnavailableError, DatabaseUnavailableError) as error:
             self._say(str(error))
             self._later(record)
         finally:
             self._busy.discard(record.id)
             self.wake()
 
-    async def _send(self, record: AppRecord) -> None:
+    async def _send(self, record: ServedApplication) -> None:
         tags = (f"{REQUEST_TAG}{record.id}",)
-        order = Order(record.id, record.yarn_id, record.user, record.key, record.application, tags)
+        order = StartOrder(record.id, record.yarn_id, record.user, record.key, record.application, tags)
         begun_s = time.monotonic()
         try:
             async with asyncio.timeout(self._settings.submit_timeout_s):
                 await self._backend.submit(order)
-        except SubmissionRefusedError as error:
+        except StartRefusedError as error:
             await self._journal.move(record, State.FAILED, f"refused: {error}")
             await self._backend.clean(record.yarn_id, record.user)
             return
@@ -192,7 +192,7 @@ class Admission:
         self._not_before_s.pop(record.id, None)
         await self._journal.move(record, State.SUBMITTED, "YARN has it", submitted_s=self._journal.clock_s())
 
-    async def _look_up(self, record: AppRecord, why: str) -> None:
+    async def _look_up(self, record: ServedApplication, why: str) -> None:
         """Find out what became of a submission whose answer is not known; the same id is used again."""
         reports: Mapping[str, object] = await self._backend.reports([record.yarn_id])
         if record.yarn_id in reports:
@@ -204,7 +204,7 @@ class Admission:
             self._later(record)
             await self._journal.move(record, State.QUEUED, f"to be submitted again: {why}")
 
-    def _later(self, record: AppRecord) -> None:
+    def _later(self, record: ServedApplication) -> None:
         if len(self._not_before_s) > 10_000:
             self._not_before_s.clear()
         self._not_before_s[record.id] = time.monotonic() + min(30.0, _PAUSE_S * 2 ** min(record.tries, 5))

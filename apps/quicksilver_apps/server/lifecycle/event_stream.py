@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from quicksilver_apps.server.records import Change
+from quicksilver_apps.server.records import StateChange
 
 
-class Listener:
+class StreamListener:
     """One client's queue."""
 
-    def __init__(self, limit: int, wants: Callable[[Change], bool]) -> None:
-        self.queue: asyncio.Queue[Change] = asyncio.Queue(limit)
+    def __init__(self, limit: int, wants: Callable[[StateChange], bool]) -> None:
+        self.queue: asyncio.Queue[StateChange] = asyncio.Queue(limit)
         self.wants = wants
         self.late = False
         """Whether it missed something, because it read too slowly."""
@@ -24,7 +24,7 @@ class EventStream:
     def __init__(self, clients: int, limit: int) -> None:
         """clients: listeners at once; limit: changes that may wait for one."""
         self._clients, self._limit = clients, limit
-        self._listeners: set[Listener] = set()
+        self._listeners: set[StreamListener] = set()
 
     def __len__(self) -> int:
         return len(self._listeners)
@@ -34,7 +34,7 @@ class EventStream:
         """Whether there is no place for one more listener."""
         return len(self._listeners) >= self._clients
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: StateChange) -> None:
         """Pass a change on; a listener without room misses it, and is marked late."""
         for listener in self._listeners:
             if listener.late or not listener.wants(change):
@@ -44,14 +44,14 @@ class EventStream:
             except asyncio.QueueFull:
                 listener.late = True
 
-    def listen(self, wants: Callable[[Change], bool]) -> Listener | None:
+    def listen(self, wants: Callable[[StateChange], bool]) -> StreamListener | None:
         """Return a new listener; None when there are too many."""
         if self.is_full:
             return None
-        listener = Listener(self._limit, wants)
+        listener = StreamListener(self._limit, wants)
         self._listeners.add(listener)
         return listener
 
-    def leave(self, listener: Listener) -> None:
+    def leave(self, listener: StreamListener) -> None:
         """Forget a listener."""
         self._listeners.discard(listener)

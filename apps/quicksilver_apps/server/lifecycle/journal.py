@@ -8,13 +8,13 @@ from typing import Any
 
 from quicksilver_apps.server.lifecycle.event_stream import EventStream
 from quicksilver_apps.server.metrics import AppServerMetrics
-from quicksilver_apps.server.records import AppRecord, Change
+from quicksilver_apps.server.records import ServedApplication, StateChange
 from quicksilver_apps.server.states import State
 from quicksilver_apps.server.store import applications
 from quicksilver_apps.server.store.database import Database
 
 
-class Journal:
+class EventJournal:
     """Moves applications from state to state."""
 
     def __init__(
@@ -26,13 +26,13 @@ class Journal:
     ) -> None:
         self.database, self.stream, self.metrics, self.clock_s = database, stream, metrics, clock_s
 
-    async def receive(self, record: AppRecord) -> bool:
+    async def receive(self, record: ServedApplication) -> bool:
         """Store a new application; returns whether it was new. Raises StoreUnavailableError."""
         change = await self.database.write(lambda connection: applications.receive(connection, record))
         self._publish(change)
         return change is not None
 
-    async def move(self, record: AppRecord, target: State, why: str, **fields: Any) -> bool:
+    async def move(self, record: ServedApplication, target: State, why: str, **fields: Any) -> bool:
         """Change the state of an application; returns False when it is in another state than `record` says meanwhile.
 
         Raises UnexpectedMoveError, StoreUnavailableError.
@@ -44,11 +44,11 @@ class Journal:
         self._publish(change)
         return change is not None
 
-    async def note(self, record: AppRecord, **fields: Any) -> None:
+    async def note(self, record: ServedApplication, **fields: Any) -> None:
         """Store other fields of an application. Raises StoreUnavailableError."""
         await self.database.write(lambda connection: applications.note(connection, record.id, **fields))
 
-    def _publish(self, change: Change | None) -> None:
+    def _publish(self, change: StateChange | None) -> None:
         if change is not None:
             self.metrics.transitions.labels(change.target).inc()
             self.stream.publish(change)

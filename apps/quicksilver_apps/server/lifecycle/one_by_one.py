@@ -9,8 +9,8 @@ from typing import Final, ParamSpec, TypeVar
 from quicksilver.common.process.logs import get_logger
 from quicksilver_apps.server.backend import BackendUnavailableError
 from quicksilver_apps.server.metrics import AppServerMetrics
-from quicksilver_apps.server.records import AppRecord
-from quicksilver_apps.server.store.database import StoreUnavailableError
+from quicksilver_apps.server.records import ServedApplication
+from quicksilver_apps.server.store.database import DatabaseUnavailableError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class OneByOne:
         self._store_errors = 0
 
     async def do(
-        self, record: AppRecord, work: Callable[P, Awaitable[T]], *arguments: P.args, **more: P.kwargs
+        self, record: ServedApplication, work: Callable[P, Awaitable[T]], *arguments: P.args, **more: P.kwargs
     ) -> T | None:
         """Return the result of `work` with these arguments, None after an error of this application alone.
 
@@ -44,7 +44,7 @@ class OneByOne:
             return await work(*arguments, **more)
         except BackendUnavailableError:
             raise
-        except StoreUnavailableError as error:
+        except DatabaseUnavailableError as error:
             self._store_errors += 1
             if self._store_errors >= STORE_ERRORS:
                 raise
@@ -53,7 +53,7 @@ class OneByOne:
             self._failed(record, error)
         return None
 
-    def say(self, record: AppRecord, why: str) -> None:
+    def say(self, record: ServedApplication, why: str) -> None:
         """Log what is wrong with an application, once until it changes."""
         if self._reasons.get(record.id) != why:
             log.warning("one application is left out", application=record.id, user=record.user, why=why)
@@ -61,7 +61,7 @@ class OneByOne:
         if len(self._reasons) > SAID:
             self._reasons.popitem(last=False)
 
-    def _failed(self, record: AppRecord, error: Exception) -> None:
+    def _failed(self, record: ServedApplication, error: Exception) -> None:
         self._metrics.failures.labels("application").inc()
         why = f"{type(error).__name__}: {error}"[:500]
         if self._reasons.get(record.id) != why:

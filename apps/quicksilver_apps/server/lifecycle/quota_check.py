@@ -5,10 +5,10 @@ from __future__ import annotations
 from quicksilver_apps.description.model import Application
 from quicksilver_apps.server.backend import Largest
 from quicksilver_apps.server.config import Quota
-from quicksilver_apps.server.records import Size
+from quicksilver_apps.server.records import QuotaSize
 
 
-def why_never(application: Application, size: Size, quota: Quota, largest: Largest) -> str:
+def why_never(application: Application, size: QuotaSize, quota: Quota, largest: Largest) -> str:
     """Return why an application can never be started; "" when it can."""
     parts = [("the master", application.master)]
     parts += [(f"an instance of {each.name}", each.resources) for each in application.services]
@@ -18,11 +18,11 @@ def why_never(application: Application, size: Size, quota: Quota, largest: Large
             return (
                 f"{part} wants {wants}; the cluster grants {largest.memory_mb} MB and {largest.vcores} vcores at most"
             )
-    over = obstacle(size, quota, 0, Size())
+    over = obstacle(size, quota, 0, QuotaSize())
     return f"it alone is over the quota: {over}" if over else ""
 
 
-def obstacle(size: Size, quota: Quota, running: int, used: Size) -> str:
+def obstacle(size: QuotaSize, quota: Quota, running: int, used: QuotaSize) -> str:
     """Return what keeps an application from starting beside those that a user has at YARN; "" for nothing."""
     bounds = (
         (running + 1, quota.applications, "applications"),
@@ -38,6 +38,6 @@ def obstacle(size: Size, quota: Quota, running: int, used: Size) -> str:
     return f"with it {'; '.join(over)}" if over else ""
 
 
-def sum_of(first: Size, second: Size) -> Size:
+def sum_of(first: QuotaSize, second: QuotaSize) -> QuotaSize:
     """Return two sizes together."""
-    return Size(first.memory_mb + second.memory_mb, first.vcores + second.vcores, first.elastic + second.elastic)
+    return QuotaSize(first.memory_mb + second.memory_mb, first.vcores + second.vcores, first.elastic + second.elastic)

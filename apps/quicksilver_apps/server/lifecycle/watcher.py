@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from quicksilver.common.http.rest_errors import ApiError, RefusedError
 from quicksilver.common.process.logs import get_logger
-from quicksilver_apps.server.backend import Backend, BackendUnavailableError, Master, YarnReport
+from quicksilver_apps.server.backend import Backend, BackendUnavailableError, MasterAddress, YarnReport
 from quicksilver_apps.server.config import AppServerSettings
-from quicksilver_apps.server.lifecycle.journal import Journal
+from quicksilver_apps.server.lifecycle.journal import EventJournal
 from quicksilver_apps.server.lifecycle.one_by_one import OneByOne
 from quicksilver_apps.server.lifecycle.yarn_states import after_report, after_view, spans_of
-from quicksilver_apps.server.records import AppRecord
+from quicksilver_apps.server.records import ServedApplication
 from quicksilver_apps.server.states import AT_YARN, ENDED, State
 from quicksilver_apps.server.store import applications, instances
-from quicksilver_apps.server.store.database import StoreUnavailableError
+from quicksilver_apps.server.store.database import DatabaseUnavailableError
 
 log = get_logger(__name__)
 _PRUNE_S: Final = 600.0
@@ -26,11 +26,11 @@ _FRESH_S: Final = 0.5
 """An answer of a master that is not older serves all who ask."""
 
 
-class Watcher:
+class StateWatcher:
     """Watches all applications that YARN has; `wake` after a kill was ordered."""
 
     def __init__(
-        self, journal: Journal, backend: Backend, settings: AppServerSettings, on_end: Callable[[], None]
+        self, journal: EventJournal, backend: Backend, settings: AppServerSettings, on_end: Callable[[], None]
     ) -> None:
         """on_end: called after an application ended."""
         self._journal, self._backend, self._settings, self._on_end = journal, backend, settings, on_end
@@ -62,7 +62,7 @@ class Watcher:
                 if time.monotonic() - pruned_s > _PRUNE_S:
                     await self.prune()
                     pruned_s = time.monotonic()
-            except (BackendUnavailableError, StoreUnavailableError) as error:
+            except (BackendUnavailableError, DatabaseUnavailableError) as error:
                 self._journal.metrics.failures.labels("states").inc()
                 if str(error) != self.problem:
                     log.warning("the states of applications cannot be read now", why=str(error))
@@ -99,7 +99,7 @@ class Watcher:
         killed = [record for record in current if record.kill_s is not None]
         await asyncio.gather(*(self._each.do(record, self._kill, record) for record in killed))
 
-    async def view(self, record: AppRecord) -> tuple[dict[str, Any], bool]:
+    async def view(self, record: ServedApplication) -> tuple[dict[str, Any], bool]:
         """Return what the master of an application says, and whether it says so now.
 
         Where it does not answer, what it said last. Raises StoreUnavailableError.
@@ -116,7 +116,7 @@ class Watcher:
         while await self._journal.database.write(lambda connection: applications.prune(connection, before_s)):
             continue
 
-    async def _follow(self, record: AppRecord, report: YarnReport | None) -> None:
+    async def _follow(self, record: ServedApplication, report: YarnReport | None) -> None:
         now_s = time.monotonic()
         if report is None:
             since_s = self._missing_since_s.setdefault(record.id, now_s)
@@ -143,14 +143,14 @@ class Watcher:
         else:
             await self._journal.move(record, state, why, **fields)
 
-    async def _end(self, record: AppRecord, state: State, why: str, fields: Mapping[str, Any]) -> None:
+    async def _end(self, record: ServedApplication, state: State, why: str, fields: Mapping[str, Any]) -> None:
         if await self._journal.move(record, state, why, **fields):
             ended_s = float(fields.get("ended_s") or self._journal.clock_s())
             await self._journal.database.write(lambda connection: instances.close_all(connection, record.id, ended_s))
             self._on_end()
             await self._clean(record)
 
-    async def _clean(self, record: AppRecord) -> None:
+    async def _clean(self, record: ServedApplication) -> None:
         """Delete uploaded files; what cannot be deleted now stays, and the log says where."""
         try:
             async with asyncio.timeout(_CLEAN_S):
@@ -159,7 +159,7 @@ class Watcher:
             self._journal.metrics.failures.labels("clean").inc()
             log.warning("uploaded files stay", application=record.yarn_id, user=record.user, why=str(error))
 
-    async def _refresh(self, record: AppRecord) -> dict[str, Any] | None:
+    async def _refresh(self, record: ServedApplication) -> dict[str, Any] | None:
         """Ask a master; store what changed. Returns its answer, None without one."""
         before, at_s = self._views.get(record.id, ({}, 0.0))
         if time.monotonic() - at_s < _FRESH_S:
@@ -167,7 +167,7 @@ class Watcher:
         async with self._gate:
             try:
                 async with asyncio.timeout(self._settings.master_timeout_s):
-                    view = await self._backend.view(Master(record.yarn_id, record.master_url, record.key))
+                    view = await self._backend.view(MasterAddress(record.yarn_id, record.master_url, record.key))
             except (BackendUnavailableError, ApiError, TimeoutError) as error:
                 self._journal.metrics.failures.labels("master").inc()
                 if isinstance(error.__cause__, RefusedError):
@@ -178,7 +178,7 @@ class Watcher:
             await self._store(record, view)
         return view
 
-    async def _store(self, record: AppRecord, view: dict[str, Any]) -> None:
+    async def _store(self, record: ServedApplication, view: dict[str, Any]) -> None:
         extract = {name: value for name, value in view.items() if name != "events"} | {
             "events": view.get("events", [])[-50:]
         }
@@ -194,13 +194,13 @@ class Watcher:
         if following is not None:
             await self._journal.move(record, *following)
 
-    async def _kill(self, record: AppRecord) -> None:
+    async def _kill(self, record: ServedApplication) -> None:
         """Have the master end it in order; after a time, or without a master, have YARN kill it."""
         assert record.kill_s is not None
         try:
             async with asyncio.timeout(self._settings.master_timeout_s):
                 if record.master_url and self._journal.clock_s() - record.kill_s < self._settings.kill_grace_s:
-                    master = Master(record.yarn_id, record.master_url, record.key)
+                    master = MasterAddress(record.yarn_id, record.master_url, record.key)
                     await self._backend.stop(master, record.kill_why)
                 else:
                     await self._backend.kill(record.yarn_id, record.user, record.kill_why)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from quicksilver_apps.server.backend import YarnReport, YarnState
-from quicksilver_apps.server.records import AppRecord, Span
+from quicksilver_apps.server.records import InstanceSpan, ServedApplication
 from quicksilver_apps.server.states import State
 
 _BEFORE: Final = (State.SUBMITTED, State.ACCEPTED)
@@ -16,7 +16,7 @@ _GONE: Final = ("ended", "lost")
 Next = tuple[State, str]
 
 
-def after_report(record: AppRecord, report: YarnReport) -> Next | None:
+def after_report(record: ServedApplication, report: YarnReport) -> Next | None:
     """Return the state that follows from a report, with the reason; None when it stays."""
     match report.state:
         case YarnState.NEW:
@@ -32,7 +32,7 @@ def after_report(record: AppRecord, report: YarnReport) -> Next | None:
     return None
 
 
-def _end(record: AppRecord, report: YarnReport) -> Next:
+def _end(record: ServedApplication, report: YarnReport) -> Next:
     message = report.diagnostics.strip().partition("\n")[0]
     if report.state is YarnState.FINISHED and report.succeeded:
         return State.FINISHED, message or "it succeeded"
@@ -60,7 +60,9 @@ def _cores_ready(view: Mapping[str, Any]) -> bool:
     return all(each.get("state") == "ended" or each.get("ready", 0) >= each.get("core", 0) for each in services)
 
 
-def spans_of(app_id: str, view: Mapping[str, Any], before: Mapping[str, Span], now_s: float) -> list[Span]:
+def spans_of(
+    app_id: str, view: Mapping[str, Any], before: Mapping[str, InstanceSpan], now_s: float
+) -> list[InstanceSpan]:
     """Return the containers that a master reports, with the times that were seen before.
 
     before: the containers that are known, by their id.
@@ -77,11 +79,13 @@ def spans_of(app_id: str, view: Mapping[str, Any], before: Mapping[str, Span], n
     return [*spans, *(_gone(span, (span.service, span.number) in places, now_s) for span in gone)]
 
 
-def _span(app_id: str, service: str, instance: Mapping[str, Any], earlier: Span | None, now_s: float) -> Span:
+def _span(
+    app_id: str, service: str, instance: Mapping[str, Any], earlier: InstanceSpan | None, now_s: float
+) -> InstanceSpan:
     state, since_s = str(instance.get("state", "")), float(instance.get("since_s") or now_s)
     ready_s = earlier.ready_s if earlier else None
     ended_s = earlier.ended_s if earlier else None
-    return Span(
+    return InstanceSpan(
         app_id=app_id,
         service=service,
         number=int(instance["index"]),
@@ -98,6 +102,6 @@ def _span(app_id: str, service: str, instance: Mapping[str, Any], earlier: Span 
     )
 
 
-def _gone(span: Span, replaced: bool, now_s: float) -> Span:
+def _gone(span: InstanceSpan, replaced: bool, now_s: float) -> InstanceSpan:
     """Return a container that its master does not report any more: given back, or another one has its place."""
     return replace(span, state="lost" if replaced else "ended", ended_s=now_s)

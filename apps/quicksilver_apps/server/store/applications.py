@@ -11,20 +11,20 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, or_, select, update
 
-from quicksilver_apps.server.records import AppRecord, Change, Size
+from quicksilver_apps.server.records import QuotaSize, ServedApplication, StateChange
 from quicksilver_apps.server.states import COUNTED, ENDED, WAITING, State, check_move
-from quicksilver_apps.server.store.tables import ApplicationRow, Base, InstanceRow, TransitionRow
+from quicksilver_apps.server.store.tables import ApplicationRow, AppsBase, InstanceRow, TransitionRow
 
-_APPLICATIONS: Final[Table] = Base.metadata.tables["applications"]
-_TRANSITIONS: Final[Table] = Base.metadata.tables["transitions"]
-_INSTANCES: Final[Table] = Base.metadata.tables["instances"]
+_APPLICATIONS: Final[Table] = AppsBase.metadata.tables["applications"]
+_TRANSITIONS: Final[Table] = AppsBase.metadata.tables["transitions"]
+_INSTANCES: Final[Table] = AppsBase.metadata.tables["instances"]
 _LIGHT: Final = [column for column in _APPLICATIONS.columns if column.name not in ("description", "view")]
 _MAX_TEXT: Final = 4000
 _PRUNE_ROWS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Selection:
     """Which applications a list has; empty: all."""
 
     user: str = ""
@@ -55,7 +55,7 @@ class Wanted:
         return conditions
 
 
-def receive(connection: Connection, record: AppRecord) -> Change | None:
+def receive(connection: Connection, record: ServedApplication) -> StateChange | None:
     """Store a new application; None when there is one with its id already."""
     if get(connection, record.id) is not None:
         return None
@@ -65,7 +65,7 @@ def receive(connection: Connection, record: AppRecord) -> Change | None:
 
 def move(
     connection: Connection, app_id: str, source: State, target: State, why: str, now_s: float, **fields: Any
-) -> Change | None:
+) -> StateChange | None:
     """Change a state, with other fields, and write it to the history; None when it is in another state meanwhile.
 
     Raises UnexpectedMoveError for a move that is not in the table of moves.
@@ -88,21 +88,21 @@ def note(connection: Connection, app_id: str, **fields: Any) -> None:
     connection.execute(update(_APPLICATIONS).where(_APPLICATIONS.c.id == app_id).values(**fields))
 
 
-def get(connection: Connection, app_id: str) -> AppRecord | None:
+def get(connection: Connection, app_id: str) -> ServedApplication | None:
     """Return the application with the id of a request, or of YARN."""
     column = _APPLICATIONS.c.yarn_id if app_id.startswith("application_") else _APPLICATIONS.c.id
     row = connection.execute(select(_APPLICATIONS).where(column == app_id)).first()
     return None if row is None else _record(row._mapping)
 
 
-def listing(connection: Connection, query: Wanted, limit: int, offset: int) -> list[AppRecord]:
+def listing(connection: Connection, query: Selection, limit: int, offset: int) -> list[ServedApplication]:
     """Return applications, the newest first."""
     statement = select(_APPLICATIONS).where(*query.conditions())
     ordered = statement.order_by(_APPLICATIONS.c.received_s.desc(), _APPLICATIONS.c.id).limit(limit).offset(offset)
     return [_record(row._mapping) for row in connection.execute(ordered)]
 
 
-def in_states(connection: Connection, states: Collection[State]) -> list[AppRecord]:
+def in_states(connection: Connection, states: Collection[State]) -> list[ServedApplication]:
     """Return the applications in some states, the oldest first, without their descriptions and views."""
     statement = select(*_LIGHT).where(_APPLICATIONS.c.state.in_(states))
     ordered = statement.order_by(_APPLICATIONS.c.received_s, _APPLICATIONS.c.id)
@@ -122,25 +122,27 @@ def waiting_of(connection: Connection, but: Sequence[str] = ()) -> dict[str, int
     return {str(user): count for user, count in connection.execute(statement.group_by(columns.user))}
 
 
-def used(connection: Connection) -> dict[str, tuple[int, Size]]:
+def used(connection: Connection) -> dict[str, tuple[int, QuotaSize]]:
     """Return what each user's applications at YARN use: their number and their sizes together."""
     columns = _APPLICATIONS.c
     sums = (func.sum(columns.memory_mb), func.sum(columns.vcores), func.sum(columns.elastic))
     statement = select(columns.user, func.count(), *sums).where(columns.state.in_(COUNTED)).group_by(columns.user)
     rows = connection.execute(statement)
-    return {str(user): (count, Size(int(mb), int(cores), int(elastic))) for user, count, mb, cores, elastic in rows}
+    return {
+        str(user): (count, QuotaSize(int(mb), int(cores), int(elastic))) for user, count, mb, cores, elastic in rows
+    }
 
 
-def history(connection: Connection, app_id: str) -> list[Change]:
+def history(connection: Connection, app_id: str) -> list[StateChange]:
     """Return the changes of an application's state, the oldest first."""
     statement = select(_TRANSITIONS).where(_TRANSITIONS.c.app_id == app_id).order_by(_TRANSITIONS.c.seq)
-    return [Change(**row._mapping) for row in connection.execute(statement)]
+    return [StateChange(**row._mapping) for row in connection.execute(statement)]
 
 
-def changes_after(connection: Connection, seq: int, limit: int) -> list[Change]:
+def changes_after(connection: Connection, seq: int, limit: int) -> list[StateChange]:
     """Return changes of all applications behind a number, in their order."""
     statement = select(_TRANSITIONS).where(_TRANSITIONS.c.seq > seq).order_by(_TRANSITIONS.c.seq).limit(limit)
-    return [Change(**row._mapping) for row in connection.execute(statement)]
+    return [StateChange(**row._mapping) for row in connection.execute(statement)]
 
 
 def last_change(connection: Connection) -> int:
@@ -162,8 +164,8 @@ def prune(connection: Connection, before_s: float) -> int:
 
 
 def _changed(
-    connection: Connection, record: AppRecord, source: State | None, target: State, why: str, now_s: float
-) -> Change:
+    connection: Connection, record: ServedApplication, source: State | None, target: State, why: str, now_s: float
+) -> StateChange:
     check_move(source, target)
     values = {
         "app_id": record.id,
@@ -177,9 +179,11 @@ def _changed(
     result = connection.execute(insert(_TRANSITIONS).values(**values))
     key = result.inserted_primary_key
     assert key is not None
-    return Change(seq=int(key[0]), **{name: str(value) for name, value in values.items() if name != "at_s"}, at_s=now_s)
+    return StateChange(
+        seq=int(key[0]), **{name: str(value) for name, value in values.items() if name != "at_s"}, at_s=now_s
+    )
 
 
-def _record(row: Mapping[Any, Any]) -> AppRecord:
+def _record(row: Mapping[Any, Any]) -> ServedApplication:
     fields = {str(name): value for name, value in row.items()}
-    return AppRecord(**(fields | {"state": State(fields["state"])}))
+    return ServedApplication(**(fields | {"state": State(fields["state"])}))

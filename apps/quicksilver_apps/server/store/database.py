@@ -27,7 +27,7 @@ _TOGETHER: Final = 100
 _PLACE: Final = "app_server.store_url"
 
 
-class StoreUnavailableError(QuicksilverError):
+class DatabaseUnavailableError(QuicksilverError):
     """The database does not answer, or does not take what is written."""
 
     retriable = True
@@ -64,7 +64,7 @@ class Database:
             if self._file is not None:
                 self._file.opened()
         except (NewerTablesError, CannotMigrateError) as error:
-            raise StoreUnavailableError(error.message, place=self.name, remedy=error.remedy) from error
+            raise DatabaseUnavailableError(error.message, place=self.name, remedy=error.remedy) from error
         except (SQLAlchemyError, OSError) as error:
             raise self._failed(error) from error
         self._thread = threading.Thread(target=self._write_all, name="store", daemon=True)
@@ -133,9 +133,9 @@ class Database:
                 failure = self._failed(raised) if isinstance(raised, SQLAlchemyError) else raised
                 future.set_exception(failure)
 
-    def _failed(self, error: BaseException) -> StoreUnavailableError:
+    def _failed(self, error: BaseException) -> DatabaseUnavailableError:
         reason = short_reason(error) if isinstance(error, Exception) else str(error)
-        return StoreUnavailableError(reason, place=self.name, remedy="look at the database and its disk")
+        return DatabaseUnavailableError(reason, place=self.name, remedy="look at the database and its disk")
 
 
 def _within(connection: Connection, work: Work) -> tuple[Any, BaseException | None]:

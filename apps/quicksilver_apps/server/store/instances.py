@@ -8,13 +8,13 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
-from quicksilver_apps.server.records import Span
-from quicksilver_apps.server.store.tables import Base
+from quicksilver_apps.server.records import InstanceSpan
+from quicksilver_apps.server.store.tables import AppsBase
 
-_INSTANCES: Final[Table] = Base.metadata.tables["instances"]
+_INSTANCES: Final[Table] = AppsBase.metadata.tables["instances"]
 
 
-def save(connection: Connection, spans: Sequence[Span], limit: int) -> None:
+def save(connection: Connection, spans: Sequence[InstanceSpan], limit: int) -> None:
     """Store containers of one application anew; beyond `limit` the oldest are deleted."""
     if not spans:
         return
@@ -32,12 +32,12 @@ def save(connection: Connection, spans: Sequence[Span], limit: int) -> None:
             connection.execute(delete(_INSTANCES).where(*_is(span)))
 
 
-def of(connection: Connection, app_id: str) -> list[Span]:
+def of(connection: Connection, app_id: str) -> list[InstanceSpan]:
     """Return the containers of an application, the oldest first."""
     columns = _INSTANCES.c
     order = (columns.started_s, columns.service, columns.number, columns.container_id)
     rows = connection.execute(select(_INSTANCES).where(columns.app_id == app_id).order_by(*order))
-    return [Span(**row._mapping) for row in rows]
+    return [InstanceSpan(**row._mapping) for row in rows]
 
 
 def close_all(connection: Connection, app_id: str, now_s: float) -> None:
@@ -47,7 +47,7 @@ def close_all(connection: Connection, app_id: str, now_s: float) -> None:
     connection.execute(update(_INSTANCES).where(*living).values(ended_s=now_s, state="ended"))
 
 
-def _is(span: Span) -> tuple[ColumnElement[bool], ...]:
+def _is(span: InstanceSpan) -> tuple[ColumnElement[bool], ...]:
     columns = _INSTANCES.c
     return (
         columns.app_id == span.app_id,

@@ -14,14 +14,14 @@ Serial: Final = BigInteger().with_variant(Integer, "sqlite")
 """SQLite counts up only a key of the type INTEGER."""
 
 
-class Base(DeclarativeBase):
+class AppsBase(DeclarativeBase):
     """Base of all tables."""
 
     metadata = MetaData(naming_convention=_NAMES)
     type_annotation_map = {str: Text, int: BigInteger, float: Double, bool: Boolean, dict[str, Any]: JSON}  # noqa: RUF012
 
 
-class ApplicationRow(Base):
+class ApplicationRow(AppsBase):
     """One submission."""
 
     __tablename__ = "applications"
@@ -62,7 +62,7 @@ class ApplicationRow(Base):
     """The last answer of its master."""
 
 
-class TransitionRow(Base):
+class TransitionRow(AppsBase):
     """A change of the state of an application; the numbers order all of them."""
 
     __tablename__ = "transitions"
@@ -79,7 +79,7 @@ class TransitionRow(Base):
     why: Mapped[str]
 
 
-class InstanceRow(Base):
+class InstanceRow(AppsBase):
     """One container of an application, as its master last reported it."""
 
     __tablename__ = "instances"
@@ -99,7 +99,7 @@ class InstanceRow(Base):
     diagnostics: Mapped[str]
 
 
-class TemplateRow(Base):
+class TemplateRow(AppsBase):
     """One version of a template."""
 
     __tablename__ = "templates"

@@ -8,9 +8,9 @@ from typing import Final
 from sqlalchemy import Connection, Table, delete, func, insert, select
 
 from quicksilver_apps.server.records import StoredTemplate
-from quicksilver_apps.server.store.tables import Base
+from quicksilver_apps.server.store.tables import AppsBase
 
-_TEMPLATES: Final[Table] = Base.metadata.tables["templates"]
+_TEMPLATES: Final[Table] = AppsBase.metadata.tables["templates"]
 
 
 def newest(connection: Connection) -> list[StoredTemplate]:

@@ -11,11 +11,11 @@ from quicksilver.common.http.browser_login import BrowserLogin
 from quicksilver.common.http.security import Security
 from quicksilver.common.web.access import OwnOrigin, login_routes
 from quicksilver.common.web.docs_site import docs_routes
-from quicksilver.common.web.pages import Pages, Site
+from quicksilver.common.web.pages import Pages, WebSite
 from quicksilver_apps.server.callers import ROLES
 from quicksilver_apps.server.states import ENDED, State
 
-SITE: Final = Site(
+SITE: Final = WebSite(
     package="quicksilver_apps.server.ui",
     sections=(
         ("", "Applications"),

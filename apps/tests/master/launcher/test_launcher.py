@@ -163,7 +163,7 @@ def test_another_program_at_the_masters_port_ends_no_launcher(master: Master, mo
     monkeypatch.setattr(link, "RETRY_S", 0.01)
     master.lies = [b"", b"[]", b"7", b"null", b"{}", b'{"peers": 5}', b'{"peers": [1]}', b"[" * 100_000, b"\xff"]
     asked = len(master.lies) + 1
-    assert link.Reporter(master.url, "container_1_0001_01_000002", KEY).introduce({"ports": {}}) == PEERS
+    assert link.LinkReporter(master.url, "container_1_0001_01_000002", KEY).introduce({"ports": {}}) == PEERS
     assert master.messages.qsize() == asked
 
 

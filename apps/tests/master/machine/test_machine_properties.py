@@ -11,22 +11,22 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from apps.tests.master.descriptions import app
 from quicksilver_apps.master.machine.events import (
     Allocated,
-    Ask,
+    AskContainers,
     CheckPassed,
     Command,
     CommandRuns,
-    Completed,
+    ContainerCompleted,
+    ContainerGrant,
     Event,
-    Grant,
-    Registered,
+    MasterRegistered,
+    MasterTick,
     Release,
     Resynced,
     ScaleTo,
-    Start,
     StartFailed,
+    StartInstance,
     Stop,
     StopAll,
-    Tick,
     Unregister,
 )
 from quicksilver_apps.master.machine.machine import Machine
@@ -53,20 +53,20 @@ class World(RuleBasedStateMachine):
         self.started: dict[str, tuple[str, int]] = {}
         self.unregistered = 0
         self.machine_s = 0.0
-        self.tell(Registered(0))
+        self.tell(MasterRegistered(0))
 
     def tell(self, event: Event) -> list[Command]:
         commands = self.machine.handle(event)
         self.machine_s = event.now_s
         for command in commands:
             match command:
-                case Ask():
+                case AskContainers():
                     assert command.count >= 0
                     self.asked[command.service] = command.count
                 case Release():
                     self.held.pop(command.id, None)
                     self.started.pop(command.id, None)
-                case Start():
+                case StartInstance():
                     assert self.held[command.id] == command.service
                     assert command.id not in self.started, "a container is started once"
                     assert (command.service, command.index) not in self.started.values(), "an instance runs once"
@@ -83,7 +83,7 @@ class World(RuleBasedStateMachine):
         grants = []
         for _ in range(count):
             self.number += 1
-            grants.append(Grant(f"c{self.number}", PRIORITY[service], "node"))
+            grants.append(ContainerGrant(f"c{self.number}", PRIORITY[service], "node"))
             self.held[f"c{self.number}"] = service
             self.asked[service] = max(0, self.asked[service] - 1)
         self.tell(Allocated(tuple(grants), self.now_s))
@@ -94,7 +94,7 @@ class World(RuleBasedStateMachine):
         container = choice.choice(sorted(self.held))  # type: ignore[attr-defined]
         del self.held[container]
         self.started.pop(container, None)
-        self.tell(Completed(container, status, "", self.now_s))
+        self.tell(ContainerCompleted(container, status, "", self.now_s))
 
     @rule(choice=st.randoms(use_true_random=False), what=st.sampled_from([CommandRuns, CheckPassed]))
     @precondition(lambda self: self.started)
@@ -110,7 +110,7 @@ class World(RuleBasedStateMachine):
     @rule(status=st.sampled_from([0, 1, -102]), container=st.sampled_from(["", "stranger", "c0"]))
     def strangers(self, status: int, container: str) -> None:
         before = len(self.machine.app.containers)
-        self.tell(Completed(container, status, "", self.now_s))
+        self.tell(ContainerCompleted(container, status, "", self.now_s))
         self.tell(CommandRuns(container, self.now_s))
         assert len(self.machine.app.containers) == before
 
@@ -121,7 +121,7 @@ class World(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.3, 2.0, 30.0, 400.0]))
     def time(self, seconds: float) -> None:
         self.now_s += seconds
-        self.tell(Tick(self.now_s))
+        self.tell(MasterTick(self.now_s))
 
     @rule()
     def resync(self) -> None:

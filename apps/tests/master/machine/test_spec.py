@@ -57,5 +57,5 @@ def test_all_fields_and_defaults_are_those_of_the_description() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"name": "x", "services": [{}]}, {"name": "x", "services": [{"ports": 3}]}, []])
 def test_something_else_is_one_clear_error(data: object) -> None:
-    with pytest.raises(spec.DescriptionError, match=r"not a filled description.*quicksilver app submit"):
+    with pytest.raises(spec.SpecError, match=r"not a filled description.*quicksilver app submit"):
         spec.read(data)  # type: ignore[arg-type]

@@ -12,8 +12,8 @@ from apps.tests.master.descriptions import app
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver_apps.master.launcher.launcher import KEY_VARIABLE, SPEC_VARIABLE
 from quicksilver_apps.master.launcher.rendezvous import instance_key
-from quicksilver_apps.master.machine.spec import DescriptionError
-from quicksilver_apps.master.yarn.launch_context import Contexts, Resources, local_resource
+from quicksilver_apps.master.machine.spec import SpecError
+from quicksilver_apps.master.yarn.launch_context import Contexts, LaunchResources, local_resource
 
 RESOURCES: dict[str, Any] = {
     "archive": {"uri": "hdfs://nn:8020/a b/app.zip", "size": 9, "timestamp_ms": 7},
@@ -28,7 +28,7 @@ RESOURCES: dict[str, Any] = {
 
 def context(user: str = "", tokens: bytes = b"", **service: Any) -> y.ContainerLaunchContextProto:
     one = app({"name": "one", "core": 1, "environment": {"A": "$B \"'"}, "ports": [{"name": "web"}], **service})
-    contexts = Contexts(one, "application_1_0001", Resources.read(RESOURCES), "key", "http://m:1", tokens, user)
+    contexts = Contexts(one, "application_1_0001", LaunchResources.read(RESOURCES), "key", "http://m:1", tokens, user)
     return contexts.make("c7", "node", one.services[0], 4, "elastic")
 
 
@@ -84,8 +84,8 @@ def test_the_first_check_that_is_named_counts(ready: dict[str, str], launcher_ch
 @pytest.mark.parametrize("change", [{"archive": None}, {"rm_scheduler": []}, {"rm_scheduler": ["rm"]}, {"files": 3}])
 def test_a_broken_file_is_one_clear_error(change: dict[str, Any]) -> None:
     data = {name: value for name, value in (RESOURCES | change).items() if value is not None}
-    with pytest.raises(DescriptionError, match=r"resources\.json cannot be used"):
-        Resources.read(data)
+    with pytest.raises(SpecError, match=r"resources\.json cannot be used"):
+        LaunchResources.read(data)
 
 
 def test_a_file_without_a_host_has_none() -> None:

@@ -17,7 +17,7 @@ from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode
 from quicksilver_lab.bench.emulator.nodes.nodes import Accept
 from quicksilver_lab.bench.emulator.reports import Traffic
 from quicksilver_lab.bench.emulator.rm import NodeShape
-from quicksilver_lab.bench.emulator.site import Site, Wiring
+from quicksilver_lab.bench.emulator.site import EmulatedSite, Wiring
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons, LocalDaemonsError
 from sidecar.config import SidecarSettings
@@ -28,13 +28,13 @@ _POLL_S: Final = 0.1
 
 
 @dataclass(slots=True)
-class Quicksilver:
+class EmulatedQuicksilver:
     """The proxy, which runs, and the sites of all nodes, as they are made."""
 
     stack: LocalDaemons
     shape: NodeShape
     wiring: Wiring
-    sites: dict[str, Site] = field(default_factory=dict)
+    sites: dict[str, EmulatedSite] = field(default_factory=dict)
     """By node id."""
 
     @property
@@ -49,7 +49,7 @@ class Quicksilver:
         """Put a site before a node; for `Nodes.start`."""
         believed = node.machine.capacity  # as a sidecar reads it in its NodeManager's configuration
         capacity = Resources(believed.memory_mb, self.shape.vcores)
-        site = Site(node.id, capacity, float(believed.vcores), node, self.wiring)
+        site = EmulatedSite(node.id, capacity, float(believed.vcores), node, self.wiring)
         node.observer = site
         self.sites[node.id] = site
         return site.client
@@ -78,14 +78,14 @@ class Quicksilver:
 @asynccontextmanager
 async def quicksilver(
     cluster: Cluster, policies: Mapping[str, Any], proxy: Mapping[str, Any], shape: NodeShape
-) -> AsyncIterator[Quicksilver]:
+) -> AsyncIterator[EmulatedQuicksilver]:
     """Run the proxy for the time of an async with block. Raises LocalDaemonsError."""
     stack = LocalDaemons(cluster, policies, proxy, supervised=False)
     stack.folder.mkdir(parents=True, exist_ok=True)
     settings = SidecarSettings(reserve_mb=0)
     address = stack.proxy_rest
     wiring = Wiring(Policies.load(policies), settings, (address.host, address.port), SidecarMetrics(), Traffic())
-    instance = Quicksilver(stack, shape, wiring)
+    instance = EmulatedQuicksilver(stack, shape, wiring)
     try:
         await asyncio.to_thread(stack.start_proxy)
         await asyncio.to_thread(_await, stack, 0)

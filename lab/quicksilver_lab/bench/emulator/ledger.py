@@ -11,7 +11,7 @@ Task = tuple[int, int]
 """Number of a job and index of a task."""
 
 
-class Ledger:
+class TaskLedger:
     """Knows nothing of asks, attempts or statuses: containers were given tasks, began them, said that they are done."""
 
     def __init__(self) -> None:

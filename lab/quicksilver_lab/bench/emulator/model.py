@@ -10,7 +10,17 @@ from typing import Literal
 
 from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
 
-__all__ = ["MAP", "REDUCE", "JobRecord", "JobSpec", "RunResult", "Sample", "TaskRecord", "TaskSpec", "Umbilical"]
+__all__ = [
+    "MAP",
+    "REDUCE",
+    "EmulatedSample",
+    "JobRecord",
+    "JobSpec",
+    "RunResult",
+    "TaskRecord",
+    "TaskSpec",
+    "Umbilical",
+]
 
 Umbilical = Callable[[str, Literal["began", "done"], float], None]
 """What the process in a container tells its master, in the same process: container id, kind, when (time.monotonic()).
@@ -55,7 +65,7 @@ class JobRecord:
 
 
 @dataclass(slots=True)
-class Sample:
+class EmulatedSample:
     """The cluster at one second: containers running and queued at nodes, and slots that a running one holds."""
 
     at_s: float
@@ -76,7 +86,7 @@ class RunResult:
     began_s: float
     window_s: float
     jobs: list[JobRecord] = field(default_factory=list)
-    samples: list[Sample] = field(default_factory=list)
+    samples: list[EmulatedSample] = field(default_factory=list)
     kills: int = 0
     work_lost_s: float = 0.0
     cpu_s: dict[str, float] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError, refused
 from quicksilver.common.messages import Ack, Draining, Grants, Message, Report
-from sidecar.service.reporter import Line, report_path
+from sidecar.service.reporter import ReportLine, report_path
 
 _BODY_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 64 * 2**10
@@ -107,7 +107,7 @@ class _Asked(asyncio.Protocol):
             self.close()
 
 
-class ProxyLine(Line):
+class ProxyLine(ReportLine):
     """A node's way to the proxy: one lasting connection."""
 
     def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic) -> None:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from quicksilver_lab.bench import procstat
-from quicksilver_lab.bench.emulator.emulated_quicksilver import Quicksilver, quicksilver
+from quicksilver_lab.bench.emulator.emulated_quicksilver import EmulatedQuicksilver, quicksilver
 from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord
-from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
 from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
 
 Progress = Callable[[str], None]
@@ -84,7 +84,7 @@ async def run(spec: RunSpec, jobs: Iterable[JobSpec], workdir: Path, progress: P
     Raises QuicksilverError, ClusterError, OSError, RuntimeError of a node that ended before its time.
     """
     async with resource_manager(workdir, spec.shape, spec.rm, progress) as rm:
-        nodes = Nodes(spec.nodes)
+        nodes = EmulatedNodes(spec.nodes)
         async with _quicksilver(spec, rm, nodes) as through:
             await nodes.start(spec.count, rm.addresses.tracker, through.accept if through else None)
             try:
@@ -97,7 +97,7 @@ async def run(spec: RunSpec, jobs: Iterable[JobSpec], workdir: Path, progress: P
 
 
 @asynccontextmanager
-async def _quicksilver(spec: RunSpec, rm: Running, nodes: Nodes) -> AsyncIterator[Quicksilver | None]:
+async def _quicksilver(spec: RunSpec, rm: Running, nodes: EmulatedNodes) -> AsyncIterator[EmulatedQuicksilver | None]:
     if spec.policies is None:
         yield None
         return
@@ -107,7 +107,7 @@ async def _quicksilver(spec: RunSpec, rm: Running, nodes: Nodes) -> AsyncIterato
 
 
 async def _measured(
-    spec: RunSpec, rm: Running, nodes: Nodes, through: Quicksilver | None, jobs: Iterable[JobSpec]
+    spec: RunSpec, rm: Running, nodes: EmulatedNodes, through: EmulatedQuicksilver | None, jobs: Iterable[JobSpec]
 ) -> RunResult:
     origin_s = time.monotonic()
 
@@ -140,8 +140,8 @@ async def _window(spec: RunSpec, used: _Used) -> None:
 
 def _result(
     spec: RunSpec,
-    nodes: Nodes,
-    through: Quicksilver | None,
+    nodes: EmulatedNodes,
+    through: EmulatedQuicksilver | None,
     masters: Masters,
     records: list[JobRecord],
     used: _Used,

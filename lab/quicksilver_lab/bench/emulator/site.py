@@ -30,13 +30,13 @@ from sidecar.connections.event_queue import EventQueue
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Drain, Dropped, Ended, Granted
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import fill_report
 from sidecar.node.sharing import Sharing
-from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.base import ContainerUsage, Leader
 from sidecar.service.dispatcher import Dispatcher
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
@@ -126,10 +126,10 @@ class Slow:
     def reassert(self, container_id: str) -> None:
         """Leave what holds."""
 
-    def usage(self, container_id: str) -> Usage:
+    def usage(self, container_id: str) -> ContainerUsage:
         """Return the CPU that a container has had."""
         served_s = self._processes.served_s(container_id)
-        return Usage(None if served_s is None else served_s * self._demands.get(container_id, 1.0), None)
+        return ContainerUsage(None if served_s is None else served_s * self._demands.get(container_id, 1.0), None)
 
     def detach(self, container_id: str) -> None:
         """Let go."""
@@ -167,7 +167,7 @@ class _AtOnce(ResizeExecutor):
         return work(*arguments)
 
 
-class _Told(Watcher):
+class _Told(ProcessWatcher):
     """In place of pid files: the NodeManager reports its processes."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ class _Client(asyncio.Protocol):
         client.connection_made(transport)
 
 
-class Site:
+class EmulatedSite:
     """One node with its sidecar. `client()` is what application masters connect to."""
 
     def __init__(
@@ -214,7 +214,7 @@ class Site:
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, nm_vcores)
         sharing = Sharing(shrinking, rules)
         steady = policies.node.order_steady
-        self.node = Node(
+        self.node = SidecarNode(
             rules,
             NodePolicies(
                 policies.node.order_key,

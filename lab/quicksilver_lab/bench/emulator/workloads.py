@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import Final
 
 from quicksilver.simulator.traces.generators.draws import empirical
-from quicksilver.simulator.traces.generators.mercury import Kind, Workload, kinds
+from quicksilver.simulator.traces.generators.mercury import JobKind, Workload, kinds
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, replicas, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 
@@ -25,7 +25,7 @@ RAMP_S: Final = 2.0
 def listed(name: str, durations_s: Sequence[float]) -> Workload:
     """Return jobs of tasks whose durations are drawn from a list. Raises ValueError of an empty one."""
     empirical(durations_s)
-    return Workload(name, (Kind(name, 1.0, fmean(durations_s), durations_s=tuple(durations_s)),))
+    return Workload(name, (JobKind(name, 1.0, fmean(durations_s), durations_s=tuple(durations_s)),))
 
 
 def draw(
@@ -55,7 +55,7 @@ def draw(
         yield JobSpec(number, arrives_s, kind.name, tasks, queue, user, told_s)
 
 
-def _tasks(workload: Workload, kind: Kind, width: int, hosts: Sequence[str], rng: Random) -> tuple[TaskSpec, ...]:
+def _tasks(workload: Workload, kind: JobKind, width: int, hosts: Sequence[str], rng: Random) -> tuple[TaskSpec, ...]:
     local = rng.random() < workload.local_share
     seconds = kind.draw
     tasks = []

@@ -13,12 +13,12 @@ from typing import Final, Literal
 from quicksilver_lab.bench.emulator.emulated_quicksilver import quicksilver
 from quicksilver_lab.bench.emulator.masters.masters import Masters
 from quicksilver_lab.bench.emulator.model import JobRecord
-from quicksilver_lab.bench.emulator.nodes.node import Delays
-from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.node import NodeDelays
+from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
 from quicksilver_lab.bench.emulator.rm import Running, resource_manager
 from quicksilver_lab.bench.emulator_validation import plan as plans
-from quicksilver_lab.bench.emulator_validation.plan import MASTERS, POLICIES, Plan
-from quicksilver_lab.bench.emulator_validation.probe import Delays as Probed
+from quicksilver_lab.bench.emulator_validation.plan import MASTERS, POLICIES, ValidationPlan
+from quicksilver_lab.bench.emulator_validation.probe import ProbeDelays as Probed
 from quicksilver_lab.bench.emulator_validation.probe import measure
 from quicksilver_lab.bench.las.umbilical import Note, opened
 from quicksilver_lab.bench.policies.real import sleeping
@@ -34,7 +34,7 @@ _QUEUE_LENGTH: Final = 100_000
 
 
 @dataclass(slots=True)
-class Run:
+class PlacesRun:
     """One run. Times of the records are on the run's clock, in seconds."""
 
     place: Literal["real", "emulated"]
@@ -45,8 +45,8 @@ class Run:
 
 
 def on_real(
-    plan: Plan, seeds: Sequence[int], through: bool, workdir: Path, base_port: int, progress: Progress
-) -> tuple[list[Run], Probed]:
+    plan: ValidationPlan, seeds: Sequence[int], through: bool, workdir: Path, base_port: int, progress: Progress
+) -> tuple[list[PlacesRun], Probed]:
     """Run the workload with each seed on a real cluster, after a probe that warms it up; return its delays too.
 
     Raises ClusterError, LocalDaemonsError, and what masters and the probe raise.
@@ -62,7 +62,7 @@ def on_real(
         cluster.stop()
 
 
-async def _real(cluster: Cluster, plan: Plan, seed: int, through: bool) -> Run:
+async def _real(cluster: Cluster, plan: ValidationPlan, seed: int, through: bool) -> PlacesRun:
     spec, clock = cluster.spec, _clock()
     with opened(spec.workdir / "tasks.pipe", sleeping) as pipe:
 
@@ -77,17 +77,23 @@ async def _real(cluster: Cluster, plan: Plan, seed: int, through: bool) -> Run:
 
         masters = Masters(spec.rm_client, spec.scheduler, MASTERS, clock=clock, command=command)
         jobs = await masters.run(plans.draw(plan, seed), stop_after_s=plan.limit_s)
-    return Run("real", through, seed, jobs, dict(masters.counts))
+    return PlacesRun("real", through, seed, jobs, dict(masters.counts))
 
 
 async def on_emulated(
-    plan: Plan, seeds: Sequence[int], through: bool, delays: Delays, workdir: Path, base_port: int, progress: Progress
-) -> list[Run]:
+    plan: ValidationPlan,
+    seeds: Sequence[int],
+    through: bool,
+    delays: NodeDelays,
+    workdir: Path,
+    base_port: int,
+    progress: Progress,
+) -> list[PlacesRun]:
     """Run the workload with each seed on an emulated cluster. Raises what its parts raise."""
     shape, options = plans.emulated(plan, base_port, through)
     async with resource_manager(workdir, shape, options, progress) as rm:
         length = _QUEUE_LENGTH if through else 0
-        nodes = Nodes(
+        nodes = EmulatedNodes(
             NodeSettings(plan.vcores, plan.node_mb, max_queue_length=length, port=base_port + 95, delays=delays)
         )
         async with quicksilver(rm.cluster, POLICIES, {}, shape) if through else nullcontext() as proxy:
@@ -101,12 +107,12 @@ async def on_emulated(
                 await nodes.stop()
 
 
-async def _emulated(plan: Plan, seed: int, rm: Running, nodes: Nodes, through: bool) -> Run:
+async def _emulated(plan: ValidationPlan, seed: int, rm: Running, nodes: EmulatedNodes, through: bool) -> PlacesRun:
     masters = Masters(rm.addresses.client, rm.addresses.scheduler, MASTERS, clock=_clock())
     nodes.umbilical = masters.umbilical
     jobs = await masters.run(plans.draw(plan, seed), stop_after_s=plan.limit_s)
     nodes.check()
-    return Run("emulated", through, seed, jobs, dict(masters.counts))
+    return PlacesRun("emulated", through, seed, jobs, dict(masters.counts))
 
 
 def _clock() -> Callable[[], float]:

@@ -20,7 +20,7 @@ by chance not equally often in both places."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ValidationPlan:
     """What is offered to how many nodes. Times in seconds."""
 
     nodes: int = 3
@@ -53,7 +53,7 @@ class Plan:
         return self.nodes * self.vcores
 
 
-def draw(plan: Plan, seed: int) -> list[JobSpec]:
+def draw(plan: ValidationPlan, seed: int) -> list[JobSpec]:
     """Return the jobs; equal arguments give equal jobs. What is told of a job's tasks is their mean."""
     rng = Random(f"honest {seed}")
     jobs = []
@@ -64,7 +64,7 @@ def draw(plan: Plan, seed: int) -> list[JobSpec]:
     return jobs
 
 
-def spec(plan: Plan, workdir: Path, base_port: int, quicksilver: bool) -> ClusterSpec:
+def spec(plan: ValidationPlan, workdir: Path, base_port: int, quicksilver: bool) -> ClusterSpec:
     """Return the real cluster, with the overlay for proxy and sidecars or plain."""
     return ClusterSpec(
         workdir=workdir,
@@ -84,7 +84,7 @@ def spec(plan: Plan, workdir: Path, base_port: int, quicksilver: bool) -> Cluste
     )
 
 
-def emulated(plan: Plan, base_port: int, quicksilver: bool) -> tuple[NodeShape, RmOptions]:
+def emulated(plan: ValidationPlan, base_port: int, quicksilver: bool) -> tuple[NodeShape, RmOptions]:
     """Return the same for emulated nodes."""
     options = RmOptions(base_port=base_port, behind_proxy=quicksilver, min_allocation_mb=plan.memory_mb)
     return NodeShape(plan.vcores, plan.node_mb), options

@@ -32,7 +32,7 @@ _WAVES: Final = 2
 
 
 @dataclass(slots=True)
-class Delays:
+class ProbeDelays:
     """Samples, in seconds."""
 
     launch_s: list[float] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Waves:
     """One application that asks for waves of containers."""
 
     def __init__(self, am: AmClient, umbilical: Umbilical) -> None:
-        self.delays = Delays()
+        self.delays = ProbeDelays()
         self._am, self._umbilical = am, umbilical
         self._tokens: dict[tuple[str, int], TokenProto] = {}
 
@@ -133,7 +133,9 @@ class _Waves:
             await asyncio.sleep(_POLL_S)
 
 
-async def measure(rm: tuple[str, int], scheduler: tuple[str, int], slots: int, apart_s: float, pipe: Path) -> Delays:
+async def measure(
+    rm: tuple[str, int], scheduler: tuple[str, int], slots: int, apart_s: float, pipe: Path
+) -> ProbeDelays:
     """Measure on a running cluster that nobody else uses, of so many slots; apart_s: between two starts.
 
     Raises RemoteCallError, ContainerRefusedError, RuntimeError, OSError, TimeoutError.
@@ -147,7 +149,7 @@ async def measure(rm: tuple[str, int], scheduler: tuple[str, int], slots: int, a
             waves = _Waves(am, umbilical)
             for _ in range(_WARM_WAVES):
                 await waves.wave(slots, 0.0, kill=False)
-            waves.delays = Delays()
+            waves.delays = ProbeDelays()
             for _ in range(_WAVES):
                 for kill in (False, True):
                     await waves.wave(slots, apart_s, kill)

@@ -17,11 +17,11 @@ from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.emulator.nodes.node import Delays
+from quicksilver_lab.bench.emulator.nodes.node import NodeDelays
 from quicksilver_lab.bench.emulator_validation.figures import WITHIN, compared, figures
-from quicksilver_lab.bench.emulator_validation.places import Progress, Run, on_emulated, on_real
-from quicksilver_lab.bench.emulator_validation.plan import Plan
-from quicksilver_lab.bench.emulator_validation.probe import Delays as Probed
+from quicksilver_lab.bench.emulator_validation.places import PlacesRun, Progress, on_emulated, on_real
+from quicksilver_lab.bench.emulator_validation.plan import ValidationPlan
+from quicksilver_lab.bench.emulator_validation.probe import ProbeDelays as Probed
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.workloads.environment import Progresses
@@ -34,10 +34,10 @@ _BLOCKS: Final[tuple[Block, ...]] = (("real", False), ("emulated", True), ("real
 
 
 @dataclass(slots=True)
-class Found:
+class ValidationResult:
     """What was measured; what comes later may fail without losing it."""
 
-    runs: list[Run] = field(default_factory=list)
+    runs: list[PlacesRun] = field(default_factory=list)
     probes: list[Probed] = field(default_factory=list)
     """Of each real cluster; the emulated nodes get the first one's."""
     broken: str = ""
@@ -52,13 +52,18 @@ def order(rounds: int, modes: Collection[str] = tuple(_MODES)) -> list[tuple[int
     return [(r, blocks[(r + n) % len(blocks)]) for r in range(rounds) for n in range(len(blocks))]
 
 
-def delays(probed: Probed) -> Delays:
+def delays(probed: Probed) -> NodeDelays:
     """Return the emulated nodes' delays: the means of the real ones'."""
-    return Delays(fmean(probed.launch_s), fmean(probed.kill_s), fmean(probed.exit_s))
+    return NodeDelays(fmean(probed.launch_s), fmean(probed.kill_s), fmean(probed.exit_s))
 
 
 def measure(
-    plan: Plan, blocks: Iterable[tuple[int, Block]], workdir: Path, base_port: int, progress: Progress, findings: Found
+    plan: ValidationPlan,
+    blocks: Iterable[tuple[int, Block]],
+    workdir: Path,
+    base_port: int,
+    progress: Progress,
+    findings: ValidationResult,
 ) -> None:
     """Run all. Raises what the clusters, the proxy and the masters raise."""
     for number, (place, through) in blocks:
@@ -76,11 +81,11 @@ def measure(
         progress(f"{name}: {figures(runs[0].jobs)}")
 
 
-def summed_up(findings: Found) -> dict[str, Any]:
+def summed_up(findings: ValidationResult) -> dict[str, Any]:
     """Return the comparison of each mode of which both places have runs, and what must not happen."""
     result: dict[str, Any] = {}
     for mode, through in _MODES.items():
-        by_place: dict[str, list[Run]] = {"real": [], "emulated": []}
+        by_place: dict[str, list[PlacesRun]] = {"real": [], "emulated": []}
         for run in findings.runs:
             if run.quicksilver == through:
                 by_place[run.place].append(run)
@@ -94,7 +99,7 @@ def summed_up(findings: Found) -> dict[str, Any]:
     return result
 
 
-def _of(runs: Sequence[Run]) -> list[Mapping[str, float]]:
+def _of(runs: Sequence[PlacesRun]) -> list[Mapping[str, float]]:
     return [figures(run.jobs) for run in sorted(runs, key=lambda run: run.seed)]
 
 
@@ -121,7 +126,7 @@ def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base
     """
     progress = Progresses()
     configure_logs(level="warning")
-    plan, findings = Plan(), Found()
+    plan, findings = ValidationPlan(), ValidationResult()
     about = {"within": WITHIN, "settings": asdict(plan), "machine": results.machine(), "commit": results.commit()}
     with interruptible():
         try:

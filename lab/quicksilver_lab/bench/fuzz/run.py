@@ -18,7 +18,7 @@ from typing import Any, Final
 import psutil
 
 from quicksilver_lab.bench.fuzz.http_servers import HTTP_TARGETS, HttpTarget, http_steps
-from quicksilver_lab.bench.fuzz.sessions import Sessions, read_recordings
+from quicksilver_lab.bench.fuzz.sessions import FuzzSessions, read_recordings
 from quicksilver_lab.bench.fuzz.targets import MAX_FRAME, OPENING, TARGETS, Step, Target
 
 HANG_S: Final = 10
@@ -41,7 +41,7 @@ class KeptTooMuch(Exception):
 
 
 @dataclass
-class Tally:
+class FuzzTally:
     """What a run did."""
 
     frames: Counter[str] = field(default_factory=Counter)
@@ -59,10 +59,10 @@ class Fuzzer:
     """One run; everything follows from `seed`."""
 
     def __init__(self, seed: int, names: Iterable[str], corpus: Path | None, findings: Path | None) -> None:
-        self.tally = Tally(outcomes={name: set() for name in names})
+        self.tally = FuzzTally(outcomes={name: set() for name in names})
         self._seed, self._names = seed, tuple(self.tally.outcomes)
         self._corpus, self._findings = corpus, findings
-        self._sessions = Sessions(read_recordings())
+        self._sessions = FuzzSessions(read_recordings())
         self._process = psutil.Process()
         self._corpus_count = 0
 

@@ -74,7 +74,7 @@ def _read(file: Path) -> Recording:
     return Recording(tuple(frames))
 
 
-class Sessions:
+class FuzzSessions:
     """Makes sessions; keeps mutated frames for later ones, where they meet others."""
 
     def __init__(self, recordings: dict[str, Recording]) -> None:

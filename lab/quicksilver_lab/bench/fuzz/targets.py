@@ -25,10 +25,10 @@ from rm_proxy.yarn.models import YarnNode, YarnQueue
 from sidecar.gate.container_calls import ServicesMeta
 from sidecar.gate.events import (
     ClientClosed,
-    Decided,
     FromClient,
     FromUpstream,
     Garbage,
+    GateDecided,
     GateEvent,
     Going,
     OwnCall,
@@ -40,8 +40,8 @@ from sidecar.gate.events import (
     UpstreamClosed,
 )
 from sidecar.gate.gate import Gate
-from sidecar.tracker.relay import FromNode, FromRm, Size, TrackerRelay
-from sidecar.tracker.relay import ToRm as TrackerToRm
+from sidecar.tracker.relay import ContainerSize, FromNode, FromRm, TrackerRelay
+from sidecar.tracker.relay import ToResourceTracker as TrackerToRm
 
 Step = tuple[str, bytes]
 """Who (client, server, or an event's name) and what."""
@@ -70,7 +70,7 @@ class Target(Protocol):
         """Return how many bytes it keeps of what came, as far as it tells."""
 
 
-class Wire:
+class FuzzWire:
     """Both ends of the wire, each with the other side's bytes; one that refuses something is replaced by a new one."""
 
     def __init__(self) -> None:
@@ -206,7 +206,7 @@ class NodeGate:
         cid = self.starts.pop(0)
         if hold:
             self.states[cid] = ContainerState.WAITING
-        return Decided(cid, hold)
+        return GateDecided(cid, hold)
 
 
 class NodeTracker:
@@ -215,7 +215,7 @@ class NodeTracker:
     def __init__(self) -> None:
         self.over = False
         self.to_rm: list[bytes] = []
-        self.tracker = TrackerRelay(Size(4096, 4), max_frame_bytes=MAX_FRAME)
+        self.tracker = TrackerRelay(ContainerSize(4096, 4), max_frame_bytes=MAX_FRAME)
 
     def feed(self, step: Step) -> str:
         """Take bytes."""
@@ -238,7 +238,7 @@ class NodeTracker:
 
 
 TARGETS: Final[dict[str, Callable[[], Target]]] = {
-    "wire": Wire,
+    "wire": FuzzWire,
     "relay": AmRelay,
     "gate": NodeGate,
     "tracker": NodeTracker,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, Final
 
-from quicksilver_lab.bench.las.workload import Outcome, Run
+from quicksilver_lab.bench.las.workload import LasOutcome, LasRun
 from quicksilver_lab.bench.stats import percentile
 
 _RATIOS: Final = {
@@ -22,12 +22,12 @@ Alone = Mapping[str, float]
 """Mean completion of each class alone on the idle node, in seconds."""
 
 
-def slowdowns(outcomes: Sequence[Outcome], alone_s: Alone) -> list[float]:
+def slowdowns(outcomes: Sequence[LasOutcome], alone_s: Alone) -> list[float]:
     """Return completion / completion of the class alone, of the jobs that finished."""
     return [outcome.completion_s / alone_s[outcome.kind] for outcome in outcomes if outcome.completion_s is not None]
 
 
-def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
+def mode_figures(run: LasRun, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
     """Return the figures of one mode; a job that did not finish is counted and otherwise left out.
 
     alone_s: of the mode itself; stock_s: of stock YARN, against which slowdowns of several modes compare.
@@ -56,7 +56,7 @@ def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
     }
 
 
-def _group(outcomes: Sequence[Outcome], alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
+def _group(outcomes: Sequence[LasOutcome], alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
     completion = [outcome.completion_s for outcome in outcomes if outcome.completion_s is not None]
     own, stock = slowdowns(outcomes, alone_s), slowdowns(outcomes, stock_s)
     result: dict[str, Any] = {

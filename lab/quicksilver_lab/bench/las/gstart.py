@@ -16,12 +16,12 @@ from hadoop_rpc.protos import yarn_pb2
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
 from quicksilver_lab.bench.las import modes
-from quicksilver_lab.bench.las.jobs import Scale, Stage
+from quicksilver_lab.bench.las.jobs import JobStage, LasScale
 from quicksilver_lab.bench.las.master import (
     APP_TYPE,
     USER,
-    Master,
-    Site,
+    LasMaster,
+    LasSite,
     container_name,
     rows,
     title,
@@ -48,7 +48,7 @@ class NotFullError(QuicksilverError):
 
 
 @dataclass(slots=True)
-class Starts:
+class LasStarts:
     """What one mode showed. running: the fillers' processes just before each start; killed: of them, in all."""
 
     ms: list[float] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Starts:
         }
 
 
-def modes_of(scale: Scale) -> dict[str, Mode]:
+def modes_of(scale: LasScale) -> dict[str, Mode]:
     """Return the modes by the name that their figures have."""
     las, kill, stock = modes.las(scale), modes.kill_newest(scale), modes.opportunistic(scale)
     room = (
@@ -83,7 +83,7 @@ def modes_of(scale: Scale) -> dict[str, Mode]:
 class Starter:
     """The application of guaranteed containers, granted and started one at a time."""
 
-    def __init__(self, where: Site) -> None:
+    def __init__(self, where: LasSite) -> None:
         """Prepare; `connected` brings it to life."""
         self._site = replace(where, opportunistic=False)
         self._am: AmClient | None = None
@@ -161,7 +161,7 @@ class Starter:
             await self._beat([])
 
 
-async def _full(filler: Master, life: asyncio.Task[None], fillers: int, alive: int) -> None:
+async def _full(filler: LasMaster, life: asyncio.Task[None], fillers: int, alive: int) -> None:
     """Wait until so many fillers are granted and so many of them run. Raises NotFullError."""
     for _ in range(int(_FULL_S / _POLL_S)):
         if life.done():
@@ -176,16 +176,16 @@ async def _full(filler: Master, life: asyncio.Task[None], fillers: int, alive: i
     )
 
 
-def _why(filler: Master, life: asyncio.Task[None]) -> str:
+def _why(filler: LasMaster, life: asyncio.Task[None]) -> str:
     ended = str(life.exception()) if life.done() and not life.cancelled() and life.exception() else filler.broken
     return "; ".join([ended, *filler.counts.reasons[-3:]]).strip("; ")
 
 
-async def starts(where: Site, count: int, alive: int, fillers: int) -> Starts:
+async def starts(where: LasSite, count: int, alive: int, fillers: int) -> LasStarts:
     """Fill the node with endless tasks, `alive` of `fillers` running; then start `count` guaranteed containers."""
-    filler = Master(replace(where, heartbeat_s=0.2), [Stage(20, fillers, _ENDLESS_S)], name="filler")
+    filler = LasMaster(replace(where, heartbeat_s=0.2), [JobStage(20, fillers, _ENDLESS_S)], name="filler")
     life = asyncio.create_task(filler.run())
-    starter, result = Starter(where), Starts()
+    starter, result = Starter(where), LasStarts()
     try:
         await starter.connect()
         for _ in range(count):
@@ -204,7 +204,7 @@ async def starts(where: Site, count: int, alive: int, fillers: int) -> Starts:
 
 
 def measure(
-    scale: Scale, count: int, by_mode: dict[str, Starts], workdir: Path, base_port: int, progress: Progress
+    scale: LasScale, count: int, by_mode: dict[str, LasStarts], workdir: Path, base_port: int, progress: Progress
 ) -> None:
     """Put the starts of each mode into `by_mode`: `las`, `kill`, `stock`. Raises QuicksilverError."""
     for name, mode in modes_of(scale).items():
@@ -215,12 +215,12 @@ def measure(
         progress(f"{mode.name}: {count} starts, p50 {shown['p50_ms']} ms, p99 {shown['p99_ms']} ms")
 
 
-async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, fillers: int) -> Starts:
+async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, fillers: int) -> LasStarts:
     with opened(cluster.spec.workdir / "tasks.pipe") as umbilical:
         return await starts(site(cluster, mode, umbilical, Pace()), count, alive, fillers)
 
 
-def figures(by_mode: Mapping[str, Starts]) -> dict[str, Any]:
+def figures(by_mode: Mapping[str, LasStarts]) -> dict[str, Any]:
     """Return the keys of the result: g_start_p50_ms and g_start_p99_ms of LAS, with _kill and _stock of the others."""
     result: dict[str, Any] = {}
     for name, sample in by_mode.items():

@@ -1,7 +1,7 @@
 """The workload of the Kairos thesis (§4.5.2, Table 4.1), scaled from 120 cores to a few, and the same for every mode.
 
 Tasks: ceil(tasks of the table x cores / 120), at least 1. Time: a job alone on the idle node takes the table's duration
-times `Scale.time`; after `setup_s` its waves of tasks are equally long, and of each `overhead_s` goes to heartbeats
+times `LasScale.time`; after `setup_s` its waves of tasks are equally long, and of each `overhead_s` goes to heartbeats
 and launches. Jobs: as many of each class as the probabilities say (to the nearest, at least one), in random order.
 Arrivals: exponential gaps, stretched so that the load offered to the cores is that of the thesis.
 """
@@ -24,7 +24,7 @@ SHORTEST_TASK_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class JobClass:
+class LasJobClass:
     """A row of Table 4.1. alone_s: makespan on the idle cluster of 120 cores; share: probability."""
 
     name: str
@@ -48,11 +48,11 @@ class JobClass:
 
 
 TABLE: Final = (
-    JobClass("small", 15, 15, 85.0, 0.32),
-    JobClass("medium small", 15, 15, 201.0, 0.31),
-    JobClass("medium", 30, 30, 239.0, 0.31),
-    JobClass("medium long", 112, 60, 308.0, 0.04),
-    JobClass("long", 224, 60, 1175.0, 0.02),
+    LasJobClass("small", 15, 15, 85.0, 0.32),
+    LasJobClass("medium small", 15, 15, 201.0, 0.31),
+    LasJobClass("medium", 30, 30, 239.0, 0.31),
+    LasJobClass("medium long", 112, 60, 308.0, 0.04),
+    LasJobClass("long", 224, 60, 1175.0, 0.02),
 )
 
 
@@ -74,7 +74,7 @@ itself brings, FIFO had hardly a queue (lab/docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class LasScale:
     """From the thesis' cluster to this node. time: what a second of the table becomes, in seconds."""
 
     cores: int = 2
@@ -84,12 +84,12 @@ class Scale:
     overhead_s: float = 1.6
     """What one wave takes beside its work on idle stock YARN: heartbeats of master and node, launch."""
 
-    def small(self, row: JobClass) -> JobClass:
+    def small(self, row: LasJobClass) -> LasJobClass:
         """Return a class as it is here."""
         maps, reduces = (max(1, ceil(n * self.cores / THESIS_CORES)) for n in (row.maps, row.reduces))
-        return JobClass(row.name, maps, reduces, row.alone_s * self.time, row.share)
+        return LasJobClass(row.name, maps, reduces, row.alone_s * self.time, row.share)
 
-    def task_s(self, row: JobClass) -> float:
+    def task_s(self, row: LasJobClass) -> float:
         """Return the CPU seconds of each task. Raises ValueError when the overhead leaves next to nothing."""
         small = self.small(row)
         task_s = (small.alone_s - self.setup_s) / small.waves(self.cores) - self.overhead_s
@@ -99,7 +99,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class JobStage:
     """Tasks that are wanted together, each of so many CPU seconds."""
 
     priority: int
@@ -108,13 +108,13 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class LasJob:
     """One job of the workload; arrives_s: after the begin."""
 
     number: int
     kind: str
     arrives_s: float
-    stages: tuple[Stage, ...]
+    stages: tuple[JobStage, ...]
 
 
 def counts(jobs: int) -> list[int]:
@@ -129,20 +129,20 @@ def counts(jobs: int) -> list[int]:
     return result
 
 
-def job_of(row: JobClass, scale: Scale, number: int = 0, arrives_s: float = 0.0) -> Job:
+def job_of(row: LasJobClass, scale: LasScale, number: int = 0, arrives_s: float = 0.0) -> LasJob:
     """Return one job of a class."""
     small, task_s = scale.small(row), scale.task_s(row)
-    stages = (Stage(MAP_PRIORITY, small.maps, task_s), Stage(REDUCE_PRIORITY, small.reduces, task_s))
-    return Job(number, row.name, arrives_s, stages)
+    stages = (JobStage(MAP_PRIORITY, small.maps, task_s), JobStage(REDUCE_PRIORITY, small.reduces, task_s))
+    return LasJob(number, row.name, arrives_s, stages)
 
 
-def gap_s(kinds: Sequence[JobClass], scale: Scale, load: float) -> float:
+def gap_s(kinds: Sequence[LasJobClass], scale: LasScale, load: float) -> float:
     """Return the mean time between arrivals at which these jobs offer `load` to the cores."""
     core_s = sum(scale.small(row).core_s(scale.cores) for row in kinds)
     return core_s / (len(kinds) * scale.cores * load)
 
 
-def draw(jobs: int, scale: Scale, seed: int, load: float | None = None) -> list[Job]:
+def draw(jobs: int, scale: LasScale, seed: int, load: float | None = None) -> list[LasJob]:
     """Return the workload; equal arguments give equal jobs. load: default that of the thesis. Raises ValueError."""
     rng = Random(seed)
     kinds = [row for row, count in zip(TABLE, counts(jobs), strict=True) for _ in range(count)]

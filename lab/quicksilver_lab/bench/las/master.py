@@ -18,7 +18,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
-from quicksilver_lab.bench.las.jobs import MAP_PRIORITY, Stage
+from quicksilver_lab.bench.las.jobs import MAP_PRIORITY, JobStage
 from quicksilver_lab.bench.las.umbilical import Note, Umbilical
 
 USER: Final = "bench"
@@ -34,7 +34,7 @@ _LINGER_BEATS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class LasSite:
     """Where masters live: the RM, its scheduler (or the proxy), the kind of containers to ask for, the pipe."""
 
     rm: tuple[str, int]
@@ -50,7 +50,7 @@ class Site:
 
 
 @dataclass(eq=False, slots=True)
-class Task:
+class LasTask:
     """One task and what became of it; times are Unix seconds, None as long as they are unknown."""
 
     stage: int
@@ -115,12 +115,12 @@ def title(name: str) -> str:
     return f"DistributedShell {name}"
 
 
-class Master:
+class LasMaster:
     """One application; `run` is its life. `tasks` and `counts` may be read meanwhile."""
 
-    def __init__(self, site: Site, stages: Sequence[Stage], *, name: str, queue: str = "default") -> None:
+    def __init__(self, site: LasSite, stages: Sequence[JobStage], *, name: str, queue: str = "default") -> None:
         """Prepare; nothing is submitted yet."""
-        self.tasks = [Task(n, stage.task_s) for n, stage in enumerate(stages) for _ in range(stage.tasks)]
+        self.tasks = [LasTask(n, stage.task_s) for n, stage in enumerate(stages) for _ in range(stage.tasks)]
         self.counts = Counts()
         self.broken = ""
         """Why the job failed, "" when it did not."""
@@ -128,7 +128,7 @@ class Master:
         self._stage = 0
         self._waiting = [task for task in self.tasks if task.stage == 0]
         self._ask_counts: dict[int, int] = {}
-        self._running: dict[str, Task] = {}
+        self._running: dict[str, LasTask] = {}
         self._open: set[str] = set()
         """Containers that were started and whose end YARN has not reported yet."""
         self._release: list[yarn_pb2.ContainerIdProto] = []
@@ -233,7 +233,7 @@ class Master:
                 self.counts.released += 1
                 self._release.append(container.id)
 
-    async def _start(self, container: yarn_pb2.ContainerProto, task: Task) -> None:
+    async def _start(self, container: yarn_pb2.ContainerProto, task: LasTask) -> None:
         name = container_name(container.id)
         task.began_s = None
         self._running[name] = task
@@ -294,7 +294,7 @@ class Master:
             self.broken = f"a task failed {task.failed} times; at last {why}"
             self._over.set()
 
-    def _age(self, task: Task) -> str:
+    def _age(self, task: LasTask) -> str:
         return "no start" if task.began_s is None else f"{time.time() - task.began_s:.1f} s"
 
     def _lost(self, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from policies.config.presets import DEFAULT
-from quicksilver_lab.bench.las.jobs import THESIS_QUANTUM_S, Scale
+from quicksilver_lab.bench.las.jobs import THESIS_QUANTUM_S, LasScale
 from quicksilver_lab.bench.las.master import MEMORY_MB
 from quicksilver_lab.bench.las.umbilical import Launcher, in_docker
 from quicksilver_lab.cluster import Cluster, ClusterSpec
@@ -74,7 +74,7 @@ class Mode:
         )
 
 
-def las_policies(scale: Scale, routes: tuple[Mapping[str, Any], ...] = ({"policy": "only_q"},)) -> dict[str, Any]:
+def las_policies(scale: LasScale, routes: tuple[Mapping[str, Any], ...] = ({"policy": "only_q"},)) -> dict[str, Any]:
     """Return the policies of Kairos: its preset, with the quantum of the thesis at this scale."""
     las = {"quantum_s": THESIS_QUANTUM_S * scale.time, "extra": EXTRA}
     preset = {"preset": "kairos", "preempt": {"policy": "las", "settings": las}}
@@ -91,27 +91,27 @@ def _queueable(routes: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
     return {"queues": "*", "routes": listed, "quota": {"policy": "none"}, "retries_to_g": _RETRIES}
 
 
-def fifo(scale: Scale) -> Mode:
+def fifo(scale: LasScale) -> Mode:
     """Return stock YARN: guaranteed containers, first in first out."""
     return Mode("fifo", scale.cores)
 
 
-def opportunistic(scale: Scale) -> Mode:
+def opportunistic(scale: LasScale) -> Mode:
     """Return stock YARN whose containers are all opportunistic, allocated centrally and queued by the NodeManager."""
     return Mode("opportunistic", scale.cores, True, _OPPORTUNISTIC)
 
 
-def las(scale: Scale) -> Mode:
+def las(scale: LasScale) -> Mode:
     """Return quicksilver with least attained service; the NodeManager advertises N + Q."""
     return Mode("las", scale.cores + EXTRA, policies=las_policies(scale), cores=scale.cores)
 
 
-def quicksilver(scale: Scale) -> Mode:
+def quicksilver(scale: LasScale) -> Mode:
     """Return quicksilver as it is installed, with its default preset; the NodeManager advertises N + 1."""
     return Mode("quicksilver", scale.cores + 1, policies={"preset": DEFAULT}, cores=scale.cores)
 
 
-def kill_newest(scale: Scale) -> Mode:
+def kill_newest(scale: LasScale) -> Mode:
     """Return quicksilver without preemption by resizing."""
     return Mode("kill_newest", scale.cores, policies=killing_policies(), cores=scale.cores)
 

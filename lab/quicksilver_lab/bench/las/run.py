@@ -19,7 +19,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las import figures, gstart, modes, workload
-from quicksilver_lab.bench.las.jobs import LOAD, TABLE, Job, Scale, counts, draw, gap_s
+from quicksilver_lab.bench.las.jobs import LOAD, TABLE, LasJob, LasScale, counts, draw, gap_s
 from quicksilver_lab.bench.las.modes import Mode, Progress
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.cluster.ports import free_base_port
@@ -34,7 +34,7 @@ _QUICK_JOBS: Final = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class LasPlan:
     """What is run. heartbeat_s: of the masters; MapReduce's is 1 s. limit_s: at most, for one mode's workload."""
 
     parts: tuple[str, ...] = DEFAULT
@@ -53,9 +53,9 @@ class Plan:
     """All tasks are Docker containers."""
 
     @property
-    def scale(self) -> Scale:
+    def scale(self) -> LasScale:
         """From the thesis' cluster to this node."""
-        return Scale(self.cores, self.time, self.setup_s, self.overhead_s)
+        return LasScale(self.cores, self.time, self.setup_s, self.overhead_s)
 
 
 def extra_keys() -> dict[str, Any]:
@@ -64,14 +64,14 @@ def extra_keys() -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Found:
+class LasResult:
     """What has been measured so far; what comes later may fail without losing it."""
 
-    jobs: list[Job]
+    jobs: list[LasJob]
     alone: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     """By mode and class."""
-    runs: dict[str, workload.Run] = field(default_factory=dict)
-    starts: dict[str, gstart.Starts] = field(default_factory=dict)
+    runs: dict[str, workload.LasRun] = field(default_factory=dict)
+    starts: dict[str, gstart.LasStarts] = field(default_factory=dict)
     broken: str = ""
     """Why not everything was measured, "" when it was."""
 
@@ -104,7 +104,7 @@ class Found:
         }
 
 
-def measure(plan: Plan, findings: Found, workdir: Path, base_port: int, progress: Progress) -> None:
+def measure(plan: LasPlan, findings: LasResult, workdir: Path, base_port: int, progress: Progress) -> None:
     """Run all parts of the plan. Raises QuicksilverError; `findings` have what was measured before."""
     if not plan.docker:
         _measure(plan, findings, workdir, base_port, progress, lambda mode: mode)
@@ -115,7 +115,7 @@ def measure(plan: Plan, findings: Found, workdir: Path, base_port: int, progress
 
 
 def _measure(
-    plan: Plan, findings: Found, workdir: Path, base_port: int, progress: Progress, dress: Callable[[Mode], Mode]
+    plan: LasPlan, findings: LasResult, workdir: Path, base_port: int, progress: Progress, dress: Callable[[Mode], Mode]
 ) -> None:
     scale = plan.scale
     kinds: dict[str, Mode] = {
@@ -204,10 +204,10 @@ def las(
     if docker:
         parts = tuple(part for part in parts if part != GSTART)  # its tasks are no containers of Docker's
     count, alone = (_QUICK_JOBS, alone or 1) if quick else (jobs, alone or 2)
-    plan = Plan(parts, count, seed, load, alone=alone, g_starts=g_starts, docker=docker)
+    plan = LasPlan(parts, count, seed, load, alone=alone, g_starts=g_starts, docker=docker)
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
-    findings = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
+    findings = LasResult(draw(plan.jobs, plan.scale, plan.seed, plan.load))
     progress(f"{len(findings.jobs)} jobs within {findings.jobs[-1].arrives_s:.0f} s")
     with interruptible():
         try:
@@ -220,7 +220,7 @@ def las(
         sys.exit(1)
 
 
-def _write(findings: Found, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
+def _write(findings: LasResult, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
     """Write the result and its page; print it as one JSON object."""
     result = {"benchmark": name, **findings.result(), **about}
     path = results.write(name, result, findings.raw(), folder)
@@ -230,7 +230,7 @@ def _write(findings: Found, name: str, about: dict[str, Any], folder: Path, prog
     click.echo(json.dumps(result))
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
+def _settings(plan: LasPlan) -> dict[str, Any]:
     scale = plan.scale
     rows = list(zip(TABLE, counts(plan.jobs), strict=True))
     drawn = [row for row, count in rows for _ in range(count)]

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.common.errors import QuicksilverError
-from quicksilver_lab.bench.las.jobs import TABLE, Job, Scale, job_of
-from quicksilver_lab.bench.las.master import Counts, Master, Site
+from quicksilver_lab.bench.las.jobs import TABLE, LasJob, LasScale, job_of
+from quicksilver_lab.bench.las.master import Counts, LasMaster, LasSite
 from quicksilver_lab.bench.las.modes import Mode, Progress
 from quicksilver_lab.bench.las.umbilical import Umbilical, opened
 from quicksilver_lab.bench.procstat import machine_cpu_s
@@ -27,7 +27,7 @@ class BenchError(QuicksilverError):
 
 
 @dataclass(slots=True)
-class Outcome:
+class LasOutcome:
     """What became of one job; times in seconds."""
 
     number: int
@@ -44,10 +44,10 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Run:
+class LasRun:
     """A whole run. wall_s: from the first arrival until the last job's end; busy: cores in use, of all programs."""
 
-    outcomes: list[Outcome]
+    outcomes: list[LasOutcome]
     wall_s: float
     busy_cores: float
     task_cores: float
@@ -63,23 +63,23 @@ class Pace:
     limit_s: float = 900.0
 
 
-def site(cluster: Cluster, mode: Mode, umbilical: Umbilical, pace: Pace) -> Site:
+def site(cluster: Cluster, mode: Mode, umbilical: Umbilical, pace: Pace) -> LasSite:
     """Return where the masters of a mode live."""
     spec = cluster.spec
     hosts = tuple(node.host for node in spec.node_addresses)
-    return Site(spec.rm_client, spec.scheduler, umbilical, hosts, mode.opportunistic, pace.heartbeat_s, pace.setup_s)
+    return LasSite(spec.rm_client, spec.scheduler, umbilical, hosts, mode.opportunistic, pace.heartbeat_s, pace.setup_s)
 
 
-def awaited(job: Job) -> Outcome:
+def awaited(job: LasJob) -> LasOutcome:
     """Return the outcome of a job that has not run yet."""
-    return Outcome(job.number, job.kind, job.arrives_s, broken="not over in time", counts=asdict(Counts()))
+    return LasOutcome(job.number, job.kind, job.arrives_s, broken="not over in time", counts=asdict(Counts()))
 
 
-async def live(where: Site, job: Job, begin_s: float, outcome: Outcome) -> None:
+async def live(where: LasSite, job: LasJob, begin_s: float, outcome: LasOutcome) -> None:
     """Submit one job now and stay with it to its end; what became of it, and what went wrong, goes into `outcome`."""
     submitted_s = time.time()
     outcome.arrived_s = submitted_s - begin_s
-    master = Master(where, job.stages, name=f"{job.kind} {job.number}")
+    master = LasMaster(where, job.stages, name=f"{job.kind} {job.number}")
     try:
         await master.run()
         outcome.broken = master.broken
@@ -89,7 +89,7 @@ async def live(where: Site, job: Job, begin_s: float, outcome: Outcome) -> None:
         _fill(outcome, master, submitted_s)
 
 
-def _fill(outcome: Outcome, master: Master, submitted_s: float) -> None:
+def _fill(outcome: LasOutcome, master: LasMaster, submitted_s: float) -> None:
     ends = [task.ended_s for task in master.tasks if task.ended_s is not None]
     begins = [task.began_s for task in master.tasks if task.began_s is not None]
     if len(ends) == len(master.tasks):
@@ -100,7 +100,7 @@ def _fill(outcome: Outcome, master: Master, submitted_s: float) -> None:
     outcome.tasks = [asdict(task) for task in master.tasks]
 
 
-async def alone(where: Site, scale: Scale, times: int, progress: Progress) -> dict[str, list[float]]:
+async def alone(where: LasSite, scale: LasScale, times: int, progress: Progress) -> dict[str, list[float]]:
     """Return the completion times, in seconds, of jobs of each class one after another on the idle node.
 
     Raises BenchError when one fails: there is nothing to compare with then.
@@ -118,7 +118,7 @@ async def alone(where: Site, scale: Scale, times: int, progress: Progress) -> di
     return by_class
 
 
-async def run_all(where: Site, jobs: Sequence[Job], limit_s: float, progress: Progress) -> Run:
+async def run_all(where: LasSite, jobs: Sequence[LasJob], limit_s: float, progress: Progress) -> LasRun:
     """Submit each job when it arrives; return when all are over, or after `limit_s` with the rest given up."""
     begin_s, used_s = time.time(), machine_cpu_s()
     outcomes = [awaited(job) for job in jobs]
@@ -138,18 +138,18 @@ async def run_all(where: Site, jobs: Sequence[Job], limit_s: float, progress: Pr
             task.cancel()
         await asyncio.wait(running, timeout=_STOP_S)
     worked_s = sum(task["cpu_s"] for outcome in outcomes for task in outcome.tasks if task["ended_s"] is not None)
-    return Run(outcomes, wall_s, busy_cores, worked_s / wall_s)
+    return LasRun(outcomes, wall_s, busy_cores, worked_s / wall_s)
 
 
-async def _arrive(where: Site, job: Job, begin_s: float, outcome: Outcome) -> None:
+async def _arrive(where: LasSite, job: LasJob, begin_s: float, outcome: LasOutcome) -> None:
     await asyncio.sleep(max(0.0, begin_s + job.arrives_s - time.time()))
     await live(where, job, begin_s, outcome)
 
 
-def measure(cluster: Cluster, mode: Mode, jobs: Sequence[Job], pace: Pace, progress: Progress) -> Run:
+def measure(cluster: Cluster, mode: Mode, jobs: Sequence[LasJob], pace: Pace, progress: Progress) -> LasRun:
     """Run the workload on a running cluster."""
 
-    async def work() -> Run:
+    async def work() -> LasRun:
         with opened(_pipe(cluster), mode.launcher) as umbilical:
             return await run_all(site(cluster, mode, umbilical, pace), jobs, pace.limit_s, progress)
 
@@ -157,7 +157,7 @@ def measure(cluster: Cluster, mode: Mode, jobs: Sequence[Job], pace: Pace, progr
 
 
 def measure_alone(
-    cluster: Cluster, mode: Mode, scale: Scale, times: int, pace: Pace, progress: Progress
+    cluster: Cluster, mode: Mode, scale: LasScale, times: int, pace: Pace, progress: Progress
 ) -> dict[str, list[float]]:
     """Run one job of each class alone, `times` times (the longest once). Raises BenchError."""
 

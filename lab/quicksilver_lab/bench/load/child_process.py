@@ -21,17 +21,17 @@ class ChildError(QuicksilverError):
     """What a child was to do failed, or the child ended."""
 
 
-class Served(Protocol):
+class ChildServer(Protocol):
     """What lives in a child: its coroutines are called by name, with arguments and results that can be pickled."""
 
     async def close(self) -> None:
         """End everything."""
 
 
-class Child:
+class LoadChild:
     """The process; use it in a with block. `make` is called in its event loop, `name` says in errors which it is."""
 
-    def __init__(self, name: str, make: Callable[[], Served]) -> None:
+    def __init__(self, name: str, make: Callable[[], ChildServer]) -> None:
         context = multiprocessing.get_context("spawn")
         self._name = name
         self._connection, theirs = context.Pipe()
@@ -65,12 +65,12 @@ class Child:
         return answer[0]
 
 
-def _serve(pipe: Connection, make: Callable[[], Served]) -> None:
+def _serve(pipe: Connection, make: Callable[[], ChildServer]) -> None:
     with contextlib.suppress(KeyboardInterrupt):
         uvloop.run(_answer_all(pipe, make))
 
 
-async def _answer_all(pipe: Connection, make: Callable[[], Served]) -> None:
+async def _answer_all(pipe: Connection, make: Callable[[], ChildServer]) -> None:
     served, loop = make(), asyncio.get_running_loop()
     try:
         while True:

@@ -12,8 +12,8 @@ from typing import Final
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.errors import QuicksilverError
-from quicksilver_lab.bench.load.child_process import Child
-from quicksilver_lab.bench.load.masters import Link, Master
+from quicksilver_lab.bench.load.child_process import LoadChild
+from quicksilver_lab.bench.load.masters import LoadLink, LoadMaster
 from quicksilver_lab.bench.procstat import cpu_s, machine_cpu_s
 
 CONNECT_AT_ONCE: Final = 16
@@ -25,7 +25,7 @@ class LoadError(QuicksilverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
+class LoadPhase:
     """What the generator is to do now.
 
     masters: how many take part. warm_up_s, seconds: not measured, then measured. share: for each side the masters are
@@ -56,12 +56,12 @@ class Measured:
     """Paced: how far behind its schedule the generator was at worst."""
 
 
-class Generator:
+class LoadGenerator:
     """The masters, and the phases that they go through."""
 
     def __init__(self, direct: tuple[str, int], proxied: tuple[str, int], pids: dict[str, int]) -> None:
         self._direct, self._proxied, self._pids = direct, proxied, pids | {"generator": os.getpid()}
-        self._masters: list[Master] = []
+        self._masters: list[LoadMaster] = []
         self._result = Measured()
         self._stopping = False
         self._outstanding = 0
@@ -72,15 +72,15 @@ class Generator:
         """Add masters, one per serialised AMRMToken, each connected both ways and registered."""
         limit = asyncio.Semaphore(CONNECT_AT_ONCE)
 
-        async def start(token: bytes) -> Master:
+        async def start(token: bytes) -> LoadMaster:
             async with limit:
-                master = Master(TokenProto.FromString(token))
+                master = LoadMaster(TokenProto.FromString(token))
                 await master.start(self._direct, self._proxied)
                 return master
 
         self._masters += await asyncio.gather(*(start(token) for token in tokens))
 
-    async def run(self, phase: Phase) -> Measured:
+    async def run(self, phase: LoadPhase) -> Measured:
         """Carry out a phase and return what it showed. Raises LoadError when a connection broke."""
         masters = self._masters[: phase.masters]
         links = [master.link(phase.proxied(number)) for number, master in enumerate(masters)]
@@ -102,7 +102,7 @@ class Generator:
             raise LoadError(f"a connection broke{lost}")
         return self._result
 
-    async def _measure(self, phase: Phase) -> None:
+    async def _measure(self, phase: LoadPhase) -> None:
         result = self._result
         result.latency_us = ([], [])
         result.late_ms = 0.0
@@ -115,21 +115,21 @@ class Generator:
     def _cpu_s(self) -> dict[str, float]:
         return {name: cpu_s(pid) for name, pid in self._pids.items()} | {"machine": machine_cpu_s()}
 
-    async def _closed(self, links: list[Link]) -> None:
+    async def _closed(self, links: list[LoadLink]) -> None:
         self._outstanding = len(links)
         for number, link in enumerate(links):
             link.beat(self._next)
             if number % 64 == 63:
                 await asyncio.sleep(0)
 
-    def _next(self, link: Link, now_s: float, took_s: float) -> None:
+    def _next(self, link: LoadLink, now_s: float, took_s: float) -> None:
         if self._stopping:
             self._answered_last()
             return
         self._result.latency_us[link.proxied].append(int(took_s * 1e6))
         link.beat(self._next)
 
-    async def _paced(self, links: list[Link], phase: Phase) -> None:
+    async def _paced(self, links: list[LoadLink], phase: LoadPhase) -> None:
         """Send evenly spread over the interval; a master whose answer is outstanding skips its turn."""
         spacing_s = phase.interval_s / len(links)
         start_s, turn = perf_counter(), 0
@@ -145,7 +145,7 @@ class Generator:
                 self._outstanding += 1
                 link.beat(self._paced_answer)
 
-    def _paced_answer(self, link: Link, now_s: float, took_s: float) -> None:
+    def _paced_answer(self, link: LoadLink, now_s: float, took_s: float) -> None:
         self._result.latency_us[link.proxied].append(int(took_s * 1e6))
         self._answered_last()
 
@@ -161,24 +161,24 @@ class Generator:
             master.proxied.close()
 
 
-def _first_loss(links: list[Link]) -> str:
+def _first_loss(links: list[LoadLink]) -> str:
     for link in links:
         if link.lost is not None:
             return f" ({'proxied' if link.proxied else 'direct'}: {link.lost})"
     return ""
 
 
-class LoadProcess(Child):
+class LoadProcess(LoadChild):
     """The generator in its process; use it in a with block."""
 
     def __init__(self, direct: tuple[str, int], proxied: tuple[str, int], pids: dict[str, int]) -> None:
-        super().__init__("load generator", partial(Generator, direct, proxied, pids))
+        super().__init__("load generator", partial(LoadGenerator, direct, proxied, pids))
 
     def connect(self, tokens: Sequence[bytes]) -> None:
         """Add masters by their tokens. Raises ChildError."""
         self.call("connect", list(tokens))
 
-    def run(self, phase: Phase) -> Measured:
+    def run(self, phase: LoadPhase) -> Measured:
         """Carry out a phase. Raises ChildError."""
         measured = self.call("run", phase)
         assert isinstance(measured, Measured)

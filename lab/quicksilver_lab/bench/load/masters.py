@@ -23,14 +23,14 @@ from quicksilver_lab.bench.load.heartbeat import Beat, beat, is_plain_answer
 _SETUP_CALL_ID: Final = 0x7FFF0000
 """Call id of the registration; those of heartbeats count from 0."""
 
-Answered = Callable[["Link", float, float], None]
+Answered = Callable[["LoadLink", float, float], None]
 """Told of each answer: on which link, when it came (perf_counter), how long it took; both in seconds."""
 
 
-class Link(asyncio.Protocol):
+class LoadLink(asyncio.Protocol):
     """One logged-in connection of one master. `lost` is set when it breaks, with the reason."""
 
-    def __init__(self, master: Master, proxied: bool, token: TokenProto) -> None:
+    def __init__(self, master: LoadMaster, proxied: bool, token: TokenProto) -> None:
         self.master, self.proxied = master, proxied
         self.lost: Exception | None = None
         self._connection = ClientConnection()
@@ -135,13 +135,13 @@ class Link(asyncio.Protocol):
             self._transport.close()
 
 
-class Master:
+class LoadMaster:
     """One application master; it heartbeats on one of its two links at a time."""
 
     def __init__(self, token: TokenProto) -> None:
         self.response_id = 0
-        self.direct = Link(self, False, token)
-        self.proxied = Link(self, True, token)
+        self.direct = LoadLink(self, False, token)
+        self.proxied = LoadLink(self, True, token)
 
     async def start(self, direct: tuple[str, int], proxied: tuple[str, int]) -> None:
         """Connect both ways and register through the proxy."""
@@ -151,6 +151,6 @@ class Master:
         body = await self.proxied.call("registerApplicationMaster", request)
         RegisterApplicationMasterResponseProto.FromString(body)
 
-    def link(self, proxied: bool) -> Link:
+    def link(self, proxied: bool) -> LoadLink:
         """Return one of the two links."""
         return self.proxied if proxied else self.direct

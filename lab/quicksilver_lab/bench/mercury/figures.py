@@ -9,7 +9,7 @@ from random import Random
 from statistics import fmean
 from typing import Any, Final
 
-from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.policies.effects import share
 from quicksilver_lab.bench.stats import percentile
 
@@ -23,14 +23,14 @@ METRICS: Final = (*HIGHER, *LOWER)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MeasuredWindow:
     """What of a run counts: ends within [from_s, to_s) of the run's clock."""
 
     from_s: float
     to_s: float
 
     @classmethod
-    def of(cls, run: RunResult) -> Window:
+    def of(cls, run: RunResult) -> MeasuredWindow:
         """Return a run's window. Raises ValueError when it has no length."""
         if run.window_s <= 0:
             raise ValueError(f"{run.competitor}, {run.workload}, seed {run.seed}: a window of {run.window_s:g} s")
@@ -45,19 +45,19 @@ class Window:
         """Return whether a moment lies in it; None does not."""
         return at_s is not None and self.from_s <= at_s < self.to_s
 
-    def blocks(self) -> list[Window]:
+    def blocks(self) -> list[MeasuredWindow]:
         """Return it in equal parts of about BLOCK_S."""
         count = max(1, round(self.length_s / BLOCK_S))
         step_s = self.length_s / count
-        return [Window(self.from_s + n * step_s, self.from_s + (n + 1) * step_s) for n in range(count)]
+        return [MeasuredWindow(self.from_s + n * step_s, self.from_s + (n + 1) * step_s) for n in range(count)]
 
 
-def tasks_in(run: RunResult, window: Window) -> list[TaskRecord]:
+def tasks_in(run: RunResult, window: MeasuredWindow) -> list[TaskRecord]:
     """Return the tasks that ended in a window."""
     return [task for job in run.jobs for task in job.tasks if window.has(task.ended_s)]
 
 
-def jobs_in(run: RunResult, window: Window) -> list[JobRecord]:
+def jobs_in(run: RunResult, window: MeasuredWindow) -> list[JobRecord]:
     """Return the jobs that ended in a window."""
     return [job for job in run.jobs if window.has(job.ended_s)]
 
@@ -72,14 +72,14 @@ def waits_s(tasks: Sequence[TaskRecord]) -> list[float]:
     return [task.started_s - task.wanted_s for task in tasks if task.started_s is not None]
 
 
-def used_ratio(samples: Sequence[Sample], slots: int) -> float:
+def used_ratio(samples: Sequence[EmulatedSample], slots: int) -> float:
     """Return the share of the slots that running containers held, 0 without samples."""
     return share(fmean(sample.used_slots for sample in samples), slots) if samples else 0.0
 
 
 def figures(run: RunResult) -> dict[str, float]:
     """Return the METRICS of one run; latencies and waits are left out where nothing ended."""
-    window = Window.of(run)
+    window = MeasuredWindow.of(run)
     tasks, jobs = tasks_in(run, window), jobs_in(run, window)
     result = {
         "tasks_per_s": len(tasks) / window.length_s,
@@ -102,7 +102,7 @@ def by_class(runs: Sequence[RunResult]) -> dict[str, dict[str, float]]:
     """Return jobs, p50 and p95 of latency (s) by class of job, over all runs."""
     took: dict[str, list[float]] = {}
     for run in runs:
-        for job in jobs_in(run, Window.of(run)):
+        for job in jobs_in(run, MeasuredWindow.of(run)):
             took.setdefault(job.klass, []).extend(latencies_s([job]))
     return {
         klass: {
@@ -119,7 +119,7 @@ def by_class(runs: Sequence[RunResult]) -> dict[str, dict[str, float]]:
 
 def _blocks(run: RunResult) -> Iterator[dict[str, float]]:
     """Yield what happened in each block of a run's window, as rates and shares."""
-    for block in Window.of(run).blocks():
+    for block in MeasuredWindow.of(run).blocks():
         yield {
             "tasks_per_s": len(tasks_in(run, block)) / block.length_s,
             "jobs_per_s": len(jobs_in(run, block)) / block.length_s,
@@ -152,8 +152,8 @@ def summary(runs: Sequence[RunResult], draws: int = DRAWS) -> dict[str, Any]:
             for name, value in block.items():
                 values.setdefault(name, []).append(value)
     measures: dict[str, Callable[[Sequence[float]], float]] = dict.fromkeys(HIGHER, fmean)
-    took = [value for run in runs for value in latencies_s(jobs_in(run, Window.of(run)))]
-    waited = [value for run in runs for value in waits_s(tasks_in(run, Window.of(run)))]
+    took = [value for run in runs for value in latencies_s(jobs_in(run, MeasuredWindow.of(run)))]
+    waited = [value for run in runs for value in waits_s(tasks_in(run, MeasuredWindow.of(run)))]
     if took:
         values |= dict.fromkeys(("latency_p50_s", "latency_p95_s", "latency_mean_s"), took)
         measures |= {
@@ -188,7 +188,7 @@ def _totals(runs: Sequence[RunResult]) -> dict[str, Any]:
 
 def _late_s(run: RunResult) -> float:
     """Return by how much the emulator took its samples late, 95th percentile: a busy machine shows here first."""
-    window = Window.of(run)
+    window = MeasuredWindow.of(run)
     moments = [sample.at_s for sample in run.samples if window.has(sample.at_s)]
     gaps = [abs(after - before - 1.0) for before, after in pairwise(moments)]
     return percentile(gaps, 95) if gaps else 0.0

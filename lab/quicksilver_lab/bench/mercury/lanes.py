@@ -19,7 +19,7 @@ _PORTS_PER_LANE: Final = 500
 Progress = Callable[[str], None]
 
 
-class Step(Protocol):
+class LaneStep(Protocol):
     """One run; it can be pickled."""
 
     @property
@@ -35,14 +35,14 @@ class Step(Protocol):
         """Of the jobs."""
 
 
-S = TypeVar("S", bound=Step)
+S = TypeVar("S", bound=LaneStep)
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A run that did not come to its end."""
 
-    step: Step
+    step: LaneStep
     why: str
 
     def __str__(self) -> str:

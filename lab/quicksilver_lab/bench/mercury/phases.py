@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from quicksilver_lab.bench.emulator.model import RunResult
-from quicksilver_lab.bench.mercury.figures import Window, jobs_in, tasks_in
+from quicksilver_lab.bench.mercury.figures import MeasuredWindow, jobs_in, tasks_in
 from quicksilver_lab.bench.policies.effects import share
 
 
@@ -17,7 +17,7 @@ def _mean(values: Iterable[float]) -> float:
 
 def task_phases(run: RunResult) -> dict[str, float]:
     """Return the mean seconds of the tasks that ended in the window: wanted to granted, to begun, to ended."""
-    tasks = tasks_in(run, Window.of(run))
+    tasks = tasks_in(run, MeasuredWindow.of(run))
     return {
         "wanted_to_granted_s": _mean(t.granted_s - t.wanted_s for t in tasks if t.granted_s is not None),
         "granted_to_started_s": _mean(
@@ -31,7 +31,7 @@ def task_phases(run: RunResult) -> dict[str, float]:
 
 def job_phases(run: RunResult) -> dict[str, float]:
     """Return the mean seconds of the jobs that ended in the window: submission, first and last start, last end, end."""
-    jobs = [job for job in jobs_in(run, Window.of(run)) if job.tasks]
+    jobs = [job for job in jobs_in(run, MeasuredWindow.of(run)) if job.tasks]
     starts = [[t.started_s for t in job.tasks if t.started_s is not None] for job in jobs]
     ends = [[t.ended_s for t in job.tasks if t.ended_s is not None] for job in jobs]
     whole = [(job, min(s), max(s), max(e)) for job, s, e in zip(jobs, starts, ends, strict=True) if s and e]
@@ -49,7 +49,7 @@ def idle_ratios(run: RunResult) -> dict[str, float]:
 
     Of the latter a perfect placement would have none: the least of idle slots and waiting containers at each second.
     """
-    window = Window.of(run)
+    window = MeasuredWindow.of(run)
     samples = [sample for sample in run.samples if window.has(sample.at_s)]
     slots = run.slots * len(samples)
     idle = sum(run.slots - sample.used_slots for sample in samples)

@@ -11,7 +11,7 @@ from quicksilver_lab.bench.mercury.competitors import OWN_OPPORTUNISTIC
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ClusterSize:
     """A cluster and how long it is observed. Times in seconds. The jobs' number and width follow (`jobs.shape`)."""
 
     nodes: int = 64
@@ -34,7 +34,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PlanPart:
     """A workload and who runs it."""
 
     workload: str
@@ -43,7 +43,7 @@ class Part:
     once: tuple[str, ...] = ()
     """In the first round only."""
     rounds: int = 3
-    size: Size = Size()
+    size: ClusterSize = ClusterSize()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +53,33 @@ class Step:
     workload: str
     competitor: str
     seed: int
-    size: Size
+    size: ClusterSize
 
 
 BEST: Final = "opportunistic of the best comparator"
 """In a part: all of Hadoop's own in the first round, the best of them later."""
 _Q, _PLAIN, _HYBRID = "quicksilver_only_q", "quicksilver_only_q_plain", "quicksilver_hybrid"
-_MIXED: Final = Size(warm_s=15.0, window_s=60.0, drain_s=300.0, longest_s=65.0)
+_MIXED: Final = ClusterSize(warm_s=15.0, window_s=60.0, drain_s=300.0, longest_s=65.0)
 
 DEFAULT: Final = (
-    Part(
+    PlanPart(
         FIXED,
         ("only_g_tuned", BEST, _Q),
         ("only_g_shipped", "only_g_fair", "quicksilver_only_g", _PLAIN, _HYBRID, "quicksilver_las"),
     ),
-    Part(HYBRID, ("only_g_tuned", _HYBRID, _Q), rounds=2, size=_MIXED),
-    Part(STRAGGLERS, ("only_g_tuned", _PLAIN, _Q), rounds=2, size=Size(drain_s=120.0, longest_s=25.0)),
-    Part("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=15.0, window_s=40.0, longest_s=20.0)),
-    Part(
+    PlanPart(HYBRID, ("only_g_tuned", _HYBRID, _Q), rounds=2, size=_MIXED),
+    PlanPart(STRAGGLERS, ("only_g_tuned", _PLAIN, _Q), rounds=2, size=ClusterSize(drain_s=120.0, longest_s=25.0)),
+    PlanPart("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=ClusterSize(warm_s=15.0, window_s=40.0, longest_s=20.0)),
+    PlanPart(
         "fixed_20s",
         ("only_g_tuned", _Q),
         rounds=1,
-        size=Size(warm_s=25.0, window_s=50.0, drain_s=120.0, longest_s=30.0),
+        size=ClusterSize(warm_s=25.0, window_s=50.0, drain_s=120.0, longest_s=30.0),
     ),
-    Part("microsoft", ("only_g_tuned", _HYBRID, _Q), rounds=1, size=_MIXED),
+    PlanPart("microsoft", ("only_g_tuned", _HYBRID, _Q), rounds=1, size=_MIXED),
 )
 QUICK: Final = (
-    Part(
+    PlanPart(
         FIXED,
         ("only_g_tuned", "opportunistic", _Q),
         rounds=1,
@@ -88,8 +88,8 @@ QUICK: Final = (
 
 
 def selection(
-    parts: Sequence[Part], workloads: Sequence[str], competitors: Sequence[str], rounds: int | None = None
-) -> tuple[Part, ...]:
+    parts: Sequence[PlanPart], workloads: Sequence[str], competitors: Sequence[str], rounds: int | None = None
+) -> tuple[PlanPart, ...]:
     """Return the parts with these workloads and competitors alone; empty for all. Raises ValueError of none.
 
     rounds: repetitions of what is repeated, None for those of the plan.
@@ -117,7 +117,7 @@ def _matches(names: Sequence[str], competitors: Sequence[str]) -> tuple[str, ...
     )
 
 
-def steps(part: Part, number: int, best: str | None) -> list[Step]:
+def steps(part: PlanPart, number: int, best: str | None) -> list[Step]:
     """Return a part's runs of round `number`, from 1 up; the order rotates from round to round.
 
     best: the best of Hadoop's own opportunistic competitors, known after the first round. All runs of a round have the
@@ -132,7 +132,7 @@ def steps(part: Part, number: int, best: str | None) -> list[Step]:
     return [Step(part.workload, name, number, part.size) for name in names[turn:] + names[:turn]]
 
 
-def expected_s(parts: Sequence[Part], beside_s: float = 12.0) -> float:
+def expected_s(parts: Sequence[PlanPart], beside_s: float = 12.0) -> float:
     """Return about how long the runs take one after the other; `beside_s`: starting and stopping one."""
     runs = [step for part in parts for number in range(1, part.rounds + 1) for step in steps(part, number, "one")]
     return sum(step.size.warm_s + step.size.window_s + step.size.longest_s + beside_s for step in runs)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
-from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 
 TASK_ROW: Final = ("index", "wanted_s", "granted_s", "started_s", "ended_s", "attempts", "killed", "lost_s")
 SAMPLE_ROW: Final = ("at_s", "running", "queued", "used_slots")
@@ -49,6 +49,6 @@ def unpacked(data: Mapping[str, Any]) -> RunResult:
         )
         for job in data["jobs"]
     ]
-    samples = [Sample(*row) for row in data["samples"]]
+    samples = [EmulatedSample(*row) for row in data["samples"]]
     plain = {name: value for name, value in data.items() if name not in ("jobs", "samples")}
     return RunResult(**plain, jobs=jobs, samples=samples)

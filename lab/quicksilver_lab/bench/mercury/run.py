@@ -40,7 +40,7 @@ class Found:
         same.sort(key=lambda entry: entry.seed)
 
 
-def measure(parts: Sequence[plan.Part], lanes: Lanes[plan.Step], findings: Found) -> None:
+def measure(parts: Sequence[plan.PlanPart], lanes: Lanes[plan.Step], findings: Found) -> None:
     """Run the plan, round after round of all parts: what is broken off has whole rounds of everything.
 
     Raises KeyboardInterrupt.
@@ -61,7 +61,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
-def _parts(quick: bool, workloads: list[str], competitors: list[str], rounds: int | None) -> tuple[plan.Part, ...]:
+def _parts(quick: bool, workloads: list[str], competitors: list[str], rounds: int | None) -> tuple[plan.PlanPart, ...]:
     try:
         return plan.selection(plan.QUICK if quick else plan.DEFAULT, workloads, competitors, rounds)
     except ValueError as error:

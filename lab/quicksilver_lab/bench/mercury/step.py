@@ -15,9 +15,9 @@ from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, shape
 from quicksilver_lab.bench.emulator.masters.am import AmSettings
 from quicksilver_lab.bench.emulator.masters.masters import MastersSettings
 from quicksilver_lab.bench.emulator.model import RunResult
-from quicksilver_lab.bench.emulator.nodes.nm_events import Size as Nm
+from quicksilver_lab.bench.emulator.nodes.nm_events import NmSize as Nm
 from quicksilver_lab.bench.emulator.nodes.nodes import NodeSettings
-from quicksilver_lab.bench.emulator.nodes.tracker import Relay
+from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay
 from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions
 from quicksilver_lab.bench.emulator.run import RunSpec, run
 from quicksilver_lab.bench.emulator.workloads import draw
@@ -55,7 +55,7 @@ def spec(step: Step, base_port: int) -> RunSpec:
         nodes=NodeSettings(
             vcores=node.vcores,
             memory_mb=node.memory_mb,
-            relay=Relay(Nm(competitor.extra * TASK_MB, competitor.extra), competitor.quicksilver),
+            relay=ReportRelay(Nm(competitor.extra * TASK_MB, competitor.extra), competitor.quicksilver),
             max_queue_length=competitor.nm_queue_length,
             slow_share=workload.slow_nodes,
             slow_times=workload.slow_times,

@@ -47,7 +47,7 @@ class Slots:
 @dataclass(slots=True, eq=False)
 class _Task:
     record: TaskRecord
-    job: _Job
+    job: _BoundJob
     rest_s: float
     """What it still has to run in a slot of full speed, when it last stopped or began."""
     times: float = 1.0
@@ -59,7 +59,7 @@ class _Task:
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _BoundJob:
     spec: JobSpec
     record: JobRecord
     left_s: float
@@ -99,7 +99,7 @@ class Omniscient:
         self._now_s = 0.0
         self._numbers = count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._active: dict[int, _Job] = {}
+        self._active: dict[int, _BoundJob] = {}
         self._records: list[JobRecord] = []
         self._ended: Callable[[], None] = lambda: None
 
@@ -142,13 +142,13 @@ class Omniscient:
         record.registered_s = self._now_s + self._delays.admit_s
         record.tasks = [TaskRecord(spec.number, index, record.registered_s) for index in range(len(spec.tasks))]
         self._records.append(record)
-        job = _Job(spec, record, work_s, self._now_s)
+        job = _BoundJob(spec, record, work_s, self._now_s)
         job.open, job.maps = len(spec.tasks), sum(task.stage == MAP for task in spec.tasks)
         self._active[len(self._records)] = job
         first_s = record.registered_s + self._delays.heartbeat_s
         self._at(first_s, lambda: self._ask(job, maps=job.maps > 0))
 
-    def _ask(self, job: _Job, maps: bool) -> None:
+    def _ask(self, job: _BoundJob, maps: bool) -> None:
         """Have all maps, or all later tasks, wait for slots; the longest start first."""
         tasks = [
             _Task(record, job, task.runs_s)
@@ -179,7 +179,7 @@ class Omniscient:
         """Return the factor by which the best free slot lengthens tasks, None if no slot is free."""
         return min((times for times, free in self._free.items() if free), default=None)
 
-    def _behind(self, job: _Job) -> _Task | None:
+    def _behind(self, job: _BoundJob) -> _Task | None:
         """Return the task that gives way to a job: of the job with the most work left, if that is more than its own."""
         now_s = self._now_s
         holders = [holder for holder in self._active.values() if holder.running]

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from quicksilver_lab.bench import sizes
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
-from quicksilver_lab.bench.mercury.figures import Window, tasks_in, used_ratio
+from quicksilver_lab.bench.mercury.figures import MeasuredWindow, tasks_in, used_ratio
 from quicksilver_lab.bench.mixes.behind_long import LONG, behind_long
 from quicksilver_lab.bench.policies.effects import share
 from quicksilver_lab.bench.stats import percentile
@@ -33,7 +33,7 @@ def counted(run: RunResult, is_open: bool) -> list[JobRecord]:
     """
     if is_open:
         return [job for job in run.jobs if job.klass != WARM]
-    window = Window.of(run)
+    window = MeasuredWindow.of(run)
     return [job for job in run.jobs if window.has(job.submitted_s)]
 
 
@@ -49,7 +49,7 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
         "work_lost_ratio": round(share(run.work_lost_s, sum(job.work_s for job in run.jobs)), 5),
     }
     if not is_open:
-        window = Window.of(run)
+        window = MeasuredWindow.of(run)
         result["tasks_per_s"] = round(len(tasks_in(run, window)) / window.length_s, 3)
     if not ended:
         return result

@@ -33,7 +33,7 @@ TO_TUNED: Final = 0.70
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class GoalVerdict:
     """A goal and what was reached."""
 
     value: float
@@ -53,53 +53,53 @@ def goals(
 
     compared: what `compare.compared` has of the competitor.
     """
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, GoalVerdict] = {}
     for metric in LATENCIES:
         comparison = compared.get(metric)
         if comparison and comparison.get("gain") is not None:
-            verdicts[f"{metric}_gain"] = Verdict(comparison["gain"], GAIN, at_most=False)
+            verdicts[f"{metric}_gain"] = GoalVerdict(comparison["gain"], GAIN, at_most=False)
     limits = dict.fromkeys((*LATENCIES, *SHORT, WIDE), NOT_WORSE) | {"makespan_s": 1.0} | dict(RATIOS.get(mix, {}))
     for metric, limit in limits.items():
         if comparison := compared.get(metric):
-            verdicts[f"{metric}_ratio"] = Verdict(comparison["ratio"], limit)
+            verdicts[f"{metric}_ratio"] = GoalVerdict(comparison["ratio"], limit)
     runs = figures.get(competitor, ())
     if runs:
-        verdicts["work_lost_ratio"] = Verdict(max(run["work_lost_ratio"] for run in runs), WORK_LOST)
-        verdicts["unfinished_jobs"] = Verdict(float(sum(run["unfinished_jobs"] for run in runs)), 0.0)
+        verdicts["work_lost_ratio"] = GoalVerdict(max(run["work_lost_ratio"] for run in runs), WORK_LOST)
+        verdicts["unfinished_jobs"] = GoalVerdict(float(sum(run["unfinished_jobs"] for run in runs)), 0.0)
     verdicts |= _own(mix, figures, competitor, slots)
     return {f"{mix}.{name}": verdict.shown() for name, verdict in verdicts.items()}
 
 
-def _own(mix: str, figures: Figures, competitor: str, slots: int) -> dict[str, Verdict]:
+def _own(mix: str, figures: Figures, competitor: str, slots: int) -> dict[str, GoalVerdict]:
     """Return the goals that one mix alone has."""
     runs = figures.get(competitor, ())
     tuned = figures.get(TUNED, ())
-    verdicts: dict[str, Verdict] = {}
+    verdicts: dict[str, GoalVerdict] = {}
     if mix == "facebook_77" and (comparison := ratio(runs, tuned, "latency_mean_s")):
-        verdicts["latency_mean_s_ratio_tuned"] = Verdict(comparison["ratio"], TO_TUNED)
+        verdicts["latency_mean_s_ratio_tuned"] = GoalVerdict(comparison["ratio"], TO_TUNED)
     if mix == "microsoft" and (comparison := ratio(runs, tuned, "tasks_per_s")):
-        verdicts["tasks_ratio_tuned"] = Verdict(comparison["ratio"], MICROSOFT, at_most=False)
+        verdicts["tasks_ratio_tuned"] = GoalVerdict(comparison["ratio"], MICROSOFT, at_most=False)
     if mix == "kairos":
         verdicts |= _to_fifo(figures, competitor)
         if competitor != LAS and figures.get(LAS):
             verdicts |= {f"{LAS}.{name}": verdict for name, verdict in _to_fifo(figures, LAS).items()}
     if mix == "fixed_2s" and (rate := mean(runs, "tasks_per_s")):
-        verdicts["ceiling_share"] = Verdict(rate / (slots / 2.0), CEILING_SHARE, at_most=False)
+        verdicts["ceiling_share"] = GoalVerdict(rate / (slots / 2.0), CEILING_SHARE, at_most=False)
     return verdicts
 
 
-def _to_fifo(figures: Figures, name: str) -> dict[str, Verdict]:
+def _to_fifo(figures: Figures, name: str) -> dict[str, GoalVerdict]:
     """Return the goals of kairos for one competitor."""
     runs, fifo = figures.get(name, ()), figures.get(TUNED, ())
     verdicts = {
-        f"{metric}_ratio_fifo": Verdict(comparison["ratio"], limit)
+        f"{metric}_ratio_fifo": GoalVerdict(comparison["ratio"], limit)
         for metric, limit in KAIROS.items()
         if (comparison := ratio(runs, fifo, metric))
     }
     means, others = class_means(runs, "classes"), class_means(fifo, "classes")
     if means and means.keys() <= others.keys():
         worst = max(mean_s / others[klass] for klass, mean_s in means.items())
-        verdicts["worst_class_ratio_fifo"] = Verdict(worst, WORST_CLASS)
+        verdicts["worst_class_ratio_fifo"] = GoalVerdict(worst, WORST_CLASS)
     return verdicts
 
 

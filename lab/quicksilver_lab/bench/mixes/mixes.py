@@ -22,7 +22,7 @@ from quicksilver.simulator.traces.spec import spec_of
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.workloads import draw
-from quicksilver_lab.bench.mercury.plan import Size
+from quicksilver_lab.bench.mercury.plan import ClusterSize
 from quicksilver_lab.bench.mixes import guarantees, same_name
 from quicksilver_lab.bench.mixes.bound import Slots
 
@@ -48,7 +48,7 @@ class Mix:
 
     name: str
     about: str
-    size: Size
+    size: ClusterSize
     draw: Draw | None = None
     """The jobs of an open mix by seed; None: `workload` in a closed loop."""
     workload: str = "micro"
@@ -217,19 +217,19 @@ _KAIROS_GENERATORS: Final = {"kairos": "kairos_table", "kairos_uniform": "kairos
 _KAIROS_QUANTUM_S: Final = 50.0
 """W of the test bed (thesis §4.5.2), which is shorter by the same factor as the tasks."""
 _KAIROS_SPEED: Final = 20.0
-_KAIROS: Final = Size(nodes=30, drain_s=900.0, longest_s=120.0)
+_KAIROS: Final = ClusterSize(nodes=30, drain_s=900.0, longest_s=120.0)
 _KAIROS_JOBS: Final = 100
 _HEAVY_JOBS: Final = 150
 _FACEBOOK_JOBS: Final = 300
-_OPEN: Final = Size(drain_s=600.0, longest_s=60.0)
-_CLOSED: Final = Size(warm_s=15.0, window_s=60.0, drain_s=300.0, longest_s=65.0)
+_OPEN: Final = ClusterSize(drain_s=600.0, longest_s=60.0)
+_CLOSED: Final = ClusterSize(warm_s=15.0, window_s=60.0, drain_s=300.0, longest_s=65.0)
 
 
 def _open_mix(name: str, about: str, drawn: Draw, jobs: int, load: float) -> Mix:
     return Mix(name, about, _OPEN, drawn, jobs=jobs, load=load)
 
 
-def _closed_mix(workload: str, about: str, size: Size = _CLOSED) -> Mix:
+def _closed_mix(workload: str, about: str, size: ClusterSize = _CLOSED) -> Mix:
     return Mix(workload, about, size, workload=workload)
 
 
@@ -241,15 +241,17 @@ ALL: Final = (
     _open_mix("google", "Google-like, heavy-tailed, at load 0.9", _heavy_tailed("google"), _HEAVY_JOBS, 0.9),
     _closed_mix("microsoft", "tasks of 1 to 60 s, a closed loop"),
     _closed_mix("hybrid", "four jobs of 2 s tasks for one of 50 s, a closed loop"),
-    _closed_mix("fixed_2s", "tasks of 2 s, a closed loop", Size(window_s=40.0)),
-    _closed_mix("fixed_10s", "tasks of 10 s, a closed loop", Size(warm_s=15.0, window_s=50.0, drain_s=120.0)),
-    _closed_mix("fixed_20s", "tasks of 20 s, a closed loop", Size(warm_s=25.0, window_s=60.0, drain_s=180.0)),
-    _closed_mix("stragglers", "tasks of 2 s, one node of 16 three times as slow", Size(window_s=40.0, drain_s=120.0)),
+    _closed_mix("fixed_2s", "tasks of 2 s, a closed loop", ClusterSize(window_s=40.0)),
+    _closed_mix("fixed_10s", "tasks of 10 s, a closed loop", ClusterSize(warm_s=15.0, window_s=50.0, drain_s=120.0)),
+    _closed_mix("fixed_20s", "tasks of 20 s, a closed loop", ClusterSize(warm_s=25.0, window_s=60.0, drain_s=180.0)),
+    _closed_mix(
+        "stragglers", "tasks of 2 s, one node of 16 three times as slow", ClusterSize(window_s=40.0, drain_s=120.0)
+    ),
 )
 GUARANTEES: Final = Mix(
     "guarantees",
     "one user floods a queue that another shares, then guaranteed work comes in a second queue",
-    Size(drain_s=300.0, longest_s=60.0),
+    ClusterSize(drain_s=300.0, longest_s=60.0),
     lambda mix, seed: guarantees.jobs(mix.size.slots, seed),
     queues=guarantees.QUEUES,
     scheduler_site=guarantees.SITE,
@@ -258,7 +260,7 @@ GUARANTEES: Final = Mix(
 SAME_NAME: Final = Mix(
     "same_name",
     "jobs of one name whose tasks take 2.5 or 70 s, small ones while a long one fills three nodes of two cores",
-    Size(nodes=3, cores=2, drain_s=600.0, longest_s=80.0),
+    ClusterSize(nodes=3, cores=2, drain_s=600.0, longest_s=80.0),
     lambda mix, seed: same_name.jobs(mix.size.slots, mix.size.cores, seed, mix.jobs),
     jobs=same_name.LATER,
     queues=same_name.QUEUES,

@@ -32,7 +32,7 @@ _BESIDE_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MixesPlan:
     """What is run, one after the other."""
 
     mixes: tuple[str, ...] = tuple(name for name, mix in MIXES.items() if mix not in TOLD)
@@ -112,9 +112,9 @@ def plan(
     seeds: int | None,
     nodes: int | None = None,
     cores: int | None = None,
-) -> Plan:
+) -> MixesPlan:
     """Return what is run; empty: as planned. Raises ValueError for a name that is none."""
-    return Plan(
+    return MixesPlan(
         mixes=tuple(mixes) or ((QUICK_MIX,) if quick else tuple(mix.name for mix in (*ALL, GUARANTEES))),
         competitors=tuple(competitors) or (QUICK if quick else (*STOCK, *BESIDE, OURS)),
         seeds=seeds or (1 if quick else 3),

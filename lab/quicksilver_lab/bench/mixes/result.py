@@ -14,7 +14,7 @@ from quicksilver_lab.bench.harm import harm
 from quicksilver_lab.bench.mixes import compare, goals, guarantees, slowdown
 from quicksilver_lab.bench.mixes.figures import METRICS, counted, figures
 from quicksilver_lab.bench.mixes.mixes import BY_NAME, GUARANTEES
-from quicksilver_lab.bench.mixes.plan import Plan
+from quicksilver_lab.bench.mixes.plan import MixesPlan
 from quicksilver_lab.bench.mixes.step import bound
 
 Runs = Mapping[tuple[str, str], Sequence[RunResult]]
@@ -23,7 +23,7 @@ _TOTALS: Final = ("jobs", "unfinished_jobs", "kills")
 _MEANS: Final = (*METRICS, "utilisation", "work_lost_s", "work_lost_ratio")
 
 
-def of_mix(plan: Plan, mix: str, runs: Runs) -> dict[str, Any]:
+def of_mix(plan: MixesPlan, mix: str, runs: Runs) -> dict[str, Any]:
     """Return what a mix came to: `competitors`, `bounds`, `compared`, `ceilings`, `goals`."""
     if mix == GUARANTEES.name:
         return _guarantees(plan, runs)
@@ -81,7 +81,7 @@ def _task_s(mix: str) -> float | None:
     return workload.mean_s if alike and not BY_NAME[mix].open else None
 
 
-def _guarantees(plan: Plan, runs: Runs) -> dict[str, Any]:
+def _guarantees(plan: MixesPlan, runs: Runs) -> dict[str, Any]:
     mix = GUARANTEES.name
     stock = runs.get((mix, goals.TUNED), ())
     by_competitor = {name: guarantees.compared(stock, runs.get((mix, name), ())) for name in plan.candidates}
@@ -136,7 +136,7 @@ def _costs(runs: Sequence[RunResult]) -> dict[str, Any]:
     }
 
 
-def result(plan: Plan, runs: Runs) -> dict[str, Any]:
+def result(plan: MixesPlan, runs: Runs) -> dict[str, Any]:
     """Return the keys of the result; `goals` are those of all mixes."""
     every = [run for own in runs.values() for run in own]
     mixes = {mix: of_mix(plan, mix, runs) for mix in plan.mixes if any(of == mix for of, _ in runs)}

@@ -20,7 +20,7 @@ from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
 from quicksilver_lab.bench.mercury.raw import packed
-from quicksilver_lab.bench.mixes.plan import Plan, plan
+from quicksilver_lab.bench.mixes.plan import MixesPlan, plan
 from quicksilver_lab.bench.mixes.result import result, take
 from quicksilver_lab.bench.mixes.step import MixStep, carry_out
 from quicksilver_lab.bench.page.pages import beside
@@ -31,7 +31,7 @@ Found = dict[tuple[str, str], list[RunResult]]
 Progress = Callable[[str], None]
 
 
-def measure(planned: Plan, lanes: Lanes[MixStep], runs: Found, broken: list[str]) -> None:
+def measure(planned: MixesPlan, lanes: Lanes[MixStep], runs: Found, broken: list[str]) -> None:
     """Run the plan, seed after seed of all mixes: what is broken off has whole seeds of everything.
 
     Raises KeyboardInterrupt.

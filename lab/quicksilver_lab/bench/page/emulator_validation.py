@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Block, Lines, Page, Section, Table, Value
+from quicksilver.report.model import Axis, Block, Lines, Page, ReportSection, ReportTable, Value
 from quicksilver.report.shapes import cdf
 from quicksilver_lab.bench.page import plain
 
@@ -50,6 +50,6 @@ def read(result: Mapping[str, Any]) -> Page:
             if isinstance(figure, Mapping):
                 rows.append([mode, name, figure["real"], figure["emulated"], figure["ratio"]])
         plots += _plots(mode, result.get("raw", {}).get("runs", []))
-    table = Table(["mode", "figure", "real", "emulated", "emulated / real"], rows)
-    sections = [Section("Real and emulated", [table, *plots]), *summary.sections]
+    table = ReportTable(["mode", "figure", "real", "emulated", "emulated / real"], rows)
+    sections = [ReportSection("Real and emulated", [table, *plots]), *summary.sections]
     return Page("bench-emulator", summary.facts, sections)

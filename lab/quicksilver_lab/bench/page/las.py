@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Lines, Page, Section
+from quicksilver.report.model import Axis, Lines, Page, ReportSection
 from quicksilver.report.shapes import cdf
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.verdict import in_short
@@ -44,5 +44,5 @@ def read(result: Mapping[str, Any]) -> Page:
         for key, title, axis in _AXES
         if (lines := [cdf(_NAMES.get(mode, mode), own[key]) for mode, own in samples.items() if own[key]])
     ]
-    plots = [Section("Distributions", drawn)] if drawn else []
+    plots = [ReportSection("Distributions", drawn)] if drawn else []
     return Page(summary.title, summary.facts, [*in_short(result), *plots, *summary.sections])

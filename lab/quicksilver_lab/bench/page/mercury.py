@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from quicksilver.report.model import (
+    Axis,
+    Bars,
+    Block,
+    Lines,
+    Page,
+    Prose,
+    ReportEstimate,
+    ReportSection,
+    ReportTable,
+    Series,
+    Value,
+)
 from quicksilver_lab.bench.emulator.model import RunResult
 from quicksilver_lab.bench.mercury.raw import unpacked
 from quicksilver_lab.bench.page import plain
@@ -37,7 +49,7 @@ Runs = Mapping[str, Sequence[RunResult]]
 """By competitor, its runs of one workload."""
 
 
-def _goals(result: Mapping[str, Any]) -> Section:
+def _goals(result: Mapping[str, Any]) -> ReportSection:
     rows: list[list[Value]] = []
     for key, goal in result.get("goals", {}).items():
         rows.append(
@@ -59,19 +71,21 @@ def _goals(result: Mapping[str, Any]) -> Section:
         f"{result.get('runs', 0)} runs; lost tasks: {result.get('lost_tasks')}, doubled: {result.get('doubled_tasks')}."
     )
     ratios = "Ratios are of runs of the same seed, with the 95 % interval where there are several."
-    return Section("Goals", [Prose(f"{counts} {ratios}"), Table(columns, rows)])
+    return ReportSection("Goals", [Prose(f"{counts} {ratios}"), ReportTable(columns, rows)])
 
 
-def _set_up(result: Mapping[str, Any]) -> Section:
+def _set_up(result: Mapping[str, Any]) -> ReportSection:
     """Return what was run how often on which cluster, and what the competitors' names stand for."""
     blocks: list[Block] = [Prose(f"Not finished: {why}.") for why in result.get("broken", ())]
     parts = result.get("settings", {}).get("parts", [])
     sizes = list(dict.fromkeys(name for part in parts for name in part["size"]))
     rows = [[part["workload"], part["rounds"], *(part["size"].get(name) for name in sizes)] for part in parts]
     if rows:
-        blocks.append(Table(["workload", "rounds", *sizes], rows, "Plan"))
+        blocks.append(ReportTable(["workload", "rounds", *sizes], rows, "Plan"))
     notes = [[name, competitor["note"]] for name, competitor in result.get("competitors", {}).items()]
-    return Section("Set-up", [*blocks, Table(["competitor", "what"], notes, "Competitors")] if notes else blocks)
+    return ReportSection(
+        "Set-up", [*blocks, ReportTable(["competitor", "what"], notes, "Competitors")] if notes else blocks
+    )
 
 
 def _classes(figures: Figures) -> list[Block]:
@@ -87,7 +101,7 @@ def _classes(figures: Figures) -> list[Block]:
         [competitor, klass, entry["jobs"], entry["latency_p50_s"], entry["latency_p95_s"]]
         for competitor, klass, entry in entries
     ]
-    return [Table(["competitor", "class", "jobs", "latency p50, s", "latency p95, s"], rows, "By class of job")]
+    return [ReportTable(["competitor", "class", "jobs", "latency p50, s", "latency p95, s"], rows, "By class of job")]
 
 
 def _phases(figures: Figures) -> list[Block]:
@@ -101,7 +115,7 @@ def bars(figures: Figures, drawn: Sequence[tuple[str, str, str]] = _BARS) -> lis
     blocks: list[Block] = []
     for key, title, axis in drawn:
         values = [plain.value_of(row.get(key)) for row in figures.values()]
-        tall = [value if isinstance(value, (int, float, Estimate)) else None for value in values]
+        tall = [value if isinstance(value, (int, float, ReportEstimate)) else None for value in values]
         if any(value is not None for value in tall):
             blocks.append(Bars(title, Axis(axis), list(figures), [("", tall)]))
     return blocks
@@ -134,9 +148,9 @@ def distributions(by_competitor: Runs, windowed: bool = True) -> list[Block]:
     )
 
 
-def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> Section:
+def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> ReportSection:
     rows = [[competitor, *(plain.value_of(row.get(key)) for key, _ in _TABLE)] for competitor, row in figures.items()]
-    blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows), *_classes(figures)]
+    blocks: list[Block] = [ReportTable(["competitor", *(label for _, label in _TABLE)], rows), *_classes(figures)]
     blocks += _phases(figures) + bars(figures)
     mine = [run for run in runs if run.workload == name]
     by_competitor = {
@@ -146,10 +160,10 @@ def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> Section
     }
     if by_competitor:
         blocks += over_time(by_competitor) + distributions(by_competitor)
-    return Section(f"Workload {name}", blocks)
+    return ReportSection(f"Workload {name}", blocks)
 
 
-def costs(workloads: Mapping[str, Figures]) -> list[Section]:
+def costs(workloads: Mapping[str, Figures]) -> list[ReportSection]:
     """Return a table of CPU in cores and memory in MB by process, by workload and competitor."""
     rows: list[list[Value]] = []
     names = ("rm", "proxy", "emulator")
@@ -158,7 +172,7 @@ def costs(workloads: Mapping[str, Figures]) -> list[Section]:
             costs = [row.get(kind, {}).get(name) for kind in ("cpu_ratio", "rss_mb") for name in names]
             rows.append([workload, competitor, *costs])
     columns = ["workload", "competitor", *(f"{name}, cores" for name in names), *(f"{name}, MB" for name in names)]
-    return [Section("CPU and memory", [Table(columns, rows)])] if rows else []
+    return [ReportSection("CPU and memory", [ReportTable(columns, rows)])] if rows else []
 
 
 def read(result: Mapping[str, Any]) -> Page:

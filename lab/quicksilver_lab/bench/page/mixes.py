@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quicksilver.report.model import Block, Page, Prose, Section, Table, Value
+from quicksilver.report.model import Block, Page, Prose, ReportSection, ReportTable, Value
 from quicksilver_lab.bench.mercury.raw import unpacked
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.mercury import bars, distributions, over_time
@@ -32,7 +32,7 @@ _BARS: Final = (
 _PROCESSES: Final = ("rm", "proxy", "emulator")
 
 
-def _goals(result: Mapping[str, Any]) -> Section:
+def _goals(result: Mapping[str, Any]) -> ReportSection:
     rows: list[list[Value]] = [
         [f"`{name}`", goal["value"], f"at {'most' if goal['at_most'] else 'least'} {goal['goal']:g}", goal["met"]]
         for name, goal in result.get("goals", {}).items()
@@ -43,7 +43,7 @@ def _goals(result: Mapping[str, Any]) -> Section:
         "bound."
     )
     broken = [Prose(f"Not finished: {why}.") for why in result.get("broken", ())]
-    return Section("Goals", [Prose(text), *broken, Table(["goal", "value", "aim", "met"], rows)])
+    return ReportSection("Goals", [Prose(text), *broken, ReportTable(["goal", "value", "aim", "met"], rows)])
 
 
 def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
@@ -51,7 +51,7 @@ def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     rows: list[list[Value]] = [
         [competitor, *(plain.value_of(row.get(key)) for key, _ in _TABLE)] for competitor, row in figures.items()
     ]
-    blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows)]
+    blocks: list[Block] = [ReportTable(["competitor", *(label for _, label in _TABLE)], rows)]
     for key, title in (("sizes", "By number of tasks"), ("work", "By tasks x duration"), ("classes", "By kind")):
         names = dict.fromkeys(klass for row in figures.values() for klass in row.get(key, {}))
         by_class = [
@@ -80,7 +80,7 @@ def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         "masters' heartbeats",
         *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in _PROCESSES),
     ]
-    return [*blocks, Table(columns, costs, "CPU and memory")] if costs else blocks
+    return [*blocks, ReportTable(columns, costs, "CPU and memory")] if costs else blocks
 
 
 def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
@@ -101,7 +101,7 @@ def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         if "best_stock" in comparison
     ]
     columns = ["competitor", "metric", "best stock", "ratio", "value", "stock", "bound", "gain"]
-    blocks: list[Block] = [Table(columns, rows, "Against the best stock competitor")] if rows else []
+    blocks: list[Block] = [ReportTable(columns, rows, "Against the best stock competitor")] if rows else []
     each = [
         {"competitor": competitor, "to": rival, **ratios}
         for competitor, metrics in by_competitor.items()
@@ -122,7 +122,7 @@ def _harm(by_competitor: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[s
     return {competitor: metrics.get("harm", {}) for competitor, metrics in by_competitor.items()}
 
 
-def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Section:
+def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> ReportSection:
     blocks: list[Block] = [Prose(f"{mix['about'][0].upper()}{mix['about'][1:]}.")]
     figures: Mapping[str, Mapping[str, Any]] = mix.get("competitors", {})
     if figures:
@@ -132,7 +132,7 @@ def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Se
     if mix.get("guarantees"):
         blocks += plain.blocks(mix["guarantees"], "Less than on stock YARN, the worst 30 s; longer waits, s")
     blocks += over_time(runs) + distributions(runs, windowed=False) if runs else []
-    return Section(f"Mix {name}", blocks)
+    return ReportSection(f"Mix {name}", blocks)
 
 
 def _sentences(result: Mapping[str, Any]) -> list[str]:
@@ -158,7 +158,7 @@ def read(result: Mapping[str, Any]) -> Page:
     sections = [
         *in_short(result, _sentences(result)),
         _goals(result),
-        Section("Competitors", [Table(["competitor", "what"], notes)]),
+        ReportSection("Competitors", [ReportTable(["competitor", "what"], notes)]),
     ]
     for name, mix in result.get("mixes", {}).items():
         by_competitor: dict[str, list[Any]] = {}

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Block, Estimate, Page, Section, Table, Value
+from quicksilver.report.model import Block, Page, ReportEstimate, ReportSection, ReportTable, Value
 
 _APART: Final = ("raw", "machine", "commit", "argv", "settings", "benchmark", "policies")
 _KINDS: Final = (
@@ -32,7 +32,7 @@ def value_of(value: Any) -> Value:
         return value if value is None or isinstance(value, (str, int, float)) else ", ".join(map(str, value)) or "none"
     for middle, low, high in _KINDS:
         if {middle, low, high} <= value.keys() and value[middle] is not None:
-            return Estimate(value[middle], min(value[low], value[middle]), max(value[high], value[middle]))
+            return ReportEstimate(value[middle], min(value[low], value[middle]), max(value[high], value[middle]))
         if middle in value and low not in value:
             return value_of(value[middle])
     return ", ".join(f"{name} {shown(value_of(part))}" for name, part in value.items()) or "none"
@@ -81,18 +81,18 @@ def command(argv: Sequence[str]) -> str:
     return " ".join([program.name, *argv[1:]])
 
 
-def rows_of(mappings: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+def rows_of(mappings: Sequence[Mapping[str, Any]], title: str = "") -> ReportTable:
     """Return mappings as rows; what is not a figure of all of them is left out."""
     names = dict.fromkeys(name for row in mappings for name in row)
     columns = [name for name in names if all(is_figure(row.get(name)) for row in mappings)]
-    return Table(columns, [[value_of(row.get(column)) for column in columns] for row in mappings], title)
+    return ReportTable(columns, [[value_of(row.get(column)) for column in columns] for row in mappings], title)
 
 
 def blocks(mapping: Mapping[str, Any], title: str = "") -> list[Block]:
     """Return tables of a mapping: its figures, then a table for each mapping in it; mappings alike are rows of one."""
     figures = [(name, value_of(value)) for name, value in mapping.items() if is_figure(value)]
     deeper = {name: value for name, value in mapping.items() if not is_figure(value) and value}
-    result: list[Block] = [Table(["key", "value"], figures, title)] if figures else []
+    result: list[Block] = [ReportTable(["key", "value"], figures, title)] if figures else []
     mappings = [value for value in deeper.values() if isinstance(value, Mapping)]
     if len(mappings) == len(deeper) > 1 and all(is_figure(cell) for row in mappings for cell in row.values()):
         return [*result, rows_of([{"": name, **row} for name, row in deeper.items()], title)]
@@ -105,4 +105,4 @@ def blocks(mapping: Mapping[str, Any], title: str = "") -> list[Block]:
 def read(result: Mapping[str, Any]) -> Page:
     """Return a page of tables."""
     shown = {name: value for name, value in result.items() if name not in _APART}
-    return Page(f"bench-{result.get('benchmark', '')}", facts(result), [Section("Figures", blocks(shown))])
+    return Page(f"bench-{result.get('benchmark', '')}", facts(result), [ReportSection("Figures", blocks(shown))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Bars, Block, Estimate, Page, Prose, Section
+from quicksilver.report.model import Axis, Bars, Block, Page, Prose, ReportEstimate, ReportSection
 from quicksilver_lab.bench.page import plain
 
 _SHOWN: Final = {
@@ -35,7 +35,7 @@ def _bars(effects: Effects, key: str) -> Bars:
     rows = [by_metric[key] for by_metric in effects.values()]
     ratio = all(row["kind"] == "ratio" for row in rows)
     label = "ratio to the baseline" if ratio else "difference from the baseline"
-    values = [Estimate(row["effect"], row["ci_low"], row["ci_high"]) for row in rows]
+    values = [ReportEstimate(row["effect"], row["ci_low"], row["ci_high"]) for row in rows]
     return Bars(_SHOWN[key], Axis(label), list(effects), [("", values)], 1.0 if ratio else 0.0)
 
 
@@ -47,7 +47,7 @@ def read(result: Mapping[str, Any]) -> Page:
         keys = [key for key in _SHOWN if effects and all(key in by_metric for by_metric in effects.values())]
         drawn: list[Block] = [_bars(effects, key) for key in keys]
         short += [Prose(f"{title}, {_sentence(effects, key)}") for key in keys]
-        sections += [Section(title, drawn)] if drawn else []
+        sections += [ReportSection(title, drawn)] if drawn else []
     summary = plain.read(result)
-    head = [Section("In short", short)] if short else []
+    head = [ReportSection("In short", short)] if short else []
     return Page(summary.title, summary.facts, [*head, *sections, *summary.sections])

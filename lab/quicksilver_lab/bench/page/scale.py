@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from quicksilver.report.model import Axis, Block, Estimate, Lines, Page, Section, Series, Table, Value
+from quicksilver.report.model import Axis, Block, Lines, Page, ReportEstimate, ReportSection, ReportTable, Series, Value
 from quicksilver.report.shapes import growth
 from quicksilver_lab.bench.page import plain
 
@@ -23,7 +23,7 @@ Point = Mapping[str, Any]
 
 def _middle(point: Point, figure: str) -> float | None:
     value = plain.value_of(point.get(figure))
-    if isinstance(value, Estimate):
+    if isinstance(value, ReportEstimate):
         return value.value
     return float(value) if isinstance(value, (int, float)) else None
 
@@ -73,7 +73,7 @@ def _growth(fits: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         rows.append([f"`{name}`", fitted["exponent"], line.get("base"), line.get("each"), sizes])
     columns = ["figure", "exponent", "at size 0", "for one more", "measured at"]
     plots = [plot for name, fitted in fits.items() if (plot := _grown(name, fitted)) is not None]
-    return [Table(columns, rows, "Fitted: c x size ^ exponent, and a line"), *plots]
+    return [ReportTable(columns, rows, "Fitted: c x size ^ exponent, and a line"), *plots]
 
 
 def read(result: Mapping[str, Any]) -> Page:
@@ -81,7 +81,7 @@ def read(result: Mapping[str, Any]) -> Page:
     summary = plain.read({name: value for name, value in result.items() if name not in _APART})
     sections = list(summary.sections)
     if result.get("points"):
-        sections.append(Section("Heartbeats by size", _heartbeats(result["points"])))
+        sections.append(ReportSection("Heartbeats by size", _heartbeats(result["points"])))
     if result.get("growth"):
-        sections.append(Section("Growth", _growth(result["growth"])))
+        sections.append(ReportSection("Growth", _growth(result["growth"])))
     return Page("bench-scale", summary.facts, sections)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quicksilver.report.model import Block, Page, Section, Table
+from quicksilver.report.model import Block, Page, ReportSection, ReportTable
 from quicksilver_lab.bench.mercury.raw import unpacked
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.mercury import bars, distributions, over_time
@@ -65,10 +65,10 @@ def read(result: Mapping[str, Any]) -> Page:
         for competitor, row in figures.items()
     ]
     columns = ["competitor", *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in ("rm", "proxy", "emulator"))]
-    used = Section("CPU and memory", [Table(columns, costs)])
+    used = ReportSection("CPU and memory", [ReportTable(columns, costs)])
     first = next(iter(figures), "")
     sentences = [compared(competitor, f"`{first}`", row) for competitor, row in result.get("ratios", {}).items()]
     short = in_short(
         result, [sentence for sentence in (*sentences, *harmed(result.get("harm", {})), losses(figures)) if sentence]
     )
-    return Page("bench-trace", summary.facts, [*short, *summary.sections, Section("Competitors", blocks), used])
+    return Page("bench-trace", summary.facts, [*short, *summary.sections, ReportSection("Competitors", blocks), used])

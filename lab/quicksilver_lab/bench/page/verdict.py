@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from quicksilver.common.settings.settings_yaml import settings_yaml
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Block, Code, Estimate, Prose, Section, Table, Value
+from quicksilver.report.model import Block, Code, Prose, ReportEstimate, ReportSection, ReportTable, Value
 from quicksilver_lab.bench.harm import LONGER_S, RATIO, sentence
 from quicksilver_lab.bench.page import plain
 
@@ -22,11 +22,11 @@ _NO_CHANGE: Final = 0.005
 """A ratio so near to 1 is called the same."""
 
 
-def in_short(result: Mapping[str, Any], more: Sequence[str] = ()) -> list[Section]:
+def in_short(result: Mapping[str, Any], more: Sequence[str] = ()) -> list[ReportSection]:
     """Return the section on top: `more`, then which goals were met, then what to write; none without any of them."""
     blocks: list[Block] = [Prose(sentence) for sentence in (*more, *_goals(result.get("goals", {})))]
     blocks += settings(result.get("policies", {}))
-    return [Section("In short", blocks)] if blocks else []
+    return [ReportSection("In short", blocks)] if blocks else []
 
 
 def _goals(goals: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -62,10 +62,10 @@ def ratio_of(ratio: Any) -> Value:
 
 def words(ratio: Value) -> str:
     """Return a ratio of times as "0.82 of the time (18 % faster)"; "" for none."""
-    middle = ratio.value if isinstance(ratio, Estimate) else ratio
+    middle = ratio.value if isinstance(ratio, ReportEstimate) else ratio
     if not isinstance(middle, (int, float)):
         return ""
-    if isinstance(ratio, Estimate) and ratio.low <= 1 <= ratio.high:
+    if isinstance(ratio, ReportEstimate) and ratio.low <= 1 <= ratio.high:
         return f"{shown(ratio)} of the time, which may be chance"
     if abs(middle - 1) < _NO_CHANGE:
         return "the same time"
@@ -100,7 +100,7 @@ def harm_table(harm: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     ]
     columns = ["competitor", "against", "jobs", f"> {RATIO:g} times and {LONGER_S:g} s longer", "did not end"]
     columns += ["p95 of ratios", "worst ratio", "worst job"]
-    return [Table(columns, rows, "Single jobs against the same jobs on stock YARN")] if rows else []
+    return [ReportTable(columns, rows, "Single jobs against the same jobs on stock YARN")] if rows else []
 
 
 def losses(figures: Mapping[str, Mapping[str, Any]]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quicksilver.report.cells import shown
-from quicksilver.report.model import Axis, Block, Lines, Page, Section, Series, Table
+from quicksilver.report.model import Axis, Block, Lines, Page, ReportSection, ReportTable, Series
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.verdict import in_short
 
@@ -23,12 +23,12 @@ def read(result: Mapping[str, Any]) -> Page:
     simulated = result.get("simulated_ratios", {})
     compared += [_ratios(simulated, "Ratios in the simulator, without any delay")] if simulated else []
     compared += [_ratios(result["paper"], "Ratios in the paper (§6, Figure 10)")]
-    sections = [*in_short(result, list(_sentences(ratios))), Section("Compared", compared)]
+    sections = [*in_short(result, list(_sentences(ratios))), ReportSection("Compared", compared)]
     for seed, figures in result["seeds"].items():
         blocks: list[Block] = [_systems(figures["systems"], "On the emulated cluster")]
         blocks += [_systems(figures["simulated"], "In the simulator")]
         blocks += _distributions(result.get("raw", {}).get(seed, {}))
-        sections.append(Section(f"Seed {seed}", blocks))
+        sections.append(ReportSection(f"Seed {seed}", blocks))
     return Page("bench-zoe", facts, sections)
 
 
@@ -40,18 +40,20 @@ def _sentences(ratios: Mapping[str, Mapping[str, Any]]) -> Iterable[str]:
             yield f"`{system}` against `{base}`: {', '.join(parts)} as long."
 
 
-def _ratios(ratios: Mapping[str, Mapping[str, Any]], title: str) -> Table:
+def _ratios(ratios: Mapping[str, Mapping[str, Any]], title: str) -> ReportTable:
     names = list(dict.fromkeys(name for row in ratios.values() for name in row))
-    return Table(
+    return ReportTable(
         ["figure", *ratios],
         [[name, *(plain.value_of(row.get(name)) for row in ratios.values())] for name in names],
         title,
     )
 
 
-def _systems(systems: Mapping[str, Mapping[str, Any]], title: str) -> Table:
+def _systems(systems: Mapping[str, Mapping[str, Any]], title: str) -> ReportTable:
     names = list(dict.fromkeys(name for row in systems.values() for name, value in row.items() if _is_number(value)))
-    return Table(["figure", *systems], [[name, *(row.get(name) for row in systems.values())] for name in names], title)
+    return ReportTable(
+        ["figure", *systems], [[name, *(row.get(name) for row in systems.values())] for name in names], title
+    )
 
 
 def _is_number(value: Any) -> bool:

@@ -11,14 +11,14 @@ from math import exp
 from random import Random
 from typing import Final
 
-from quicksilver.simulator.world.work import Job, Task
+from quicksilver.simulator.world.work import Task, WorldJob
 
 BATCH: Final = "root.batch"
 PRODUCTION: Final = "root.production"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JobsKind:
     """A class of batch jobs. share: of the jobs; mean_s: of a task, over all jobs."""
 
     name: str
@@ -28,11 +28,15 @@ class Kind:
     """Fewest and most."""
 
 
-KINDS: Final = (Kind("short", 0.6, 1.5, (5, 50)), Kind("medium", 0.3, 5.0, (5, 40)), Kind("long", 0.1, 10.0, (20, 60)))
+KINDS: Final = (
+    JobsKind("short", 0.6, 1.5, (5, 50)),
+    JobsKind("medium", 0.3, 5.0, (5, 40)),
+    JobsKind("long", 0.1, 10.0, (20, 60)),
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class JobsPlan:
     """What is offered to how many nodes. Times in seconds, shares in 0..1."""
 
     nodes: int = 200
@@ -69,31 +73,32 @@ class Plan:
         return self.nodes * self.cores
 
 
-def draw(plan: Plan, seed: int) -> list[Job]:
+def draw(plan: JobsPlan, seed: int) -> list[WorldJob]:
     """Return the jobs by arrival; equal arguments give equal jobs."""
     rng = Random(seed)
     batch = _batch(plan, rng)
     jobs = sorted([*batch, *_production(plan)], key=lambda job: job.arrives_s)
     return [
-        Job(number, j.kind, j.queue, j.user, j.arrives_s, j.told_s, j.tasks) for number, j in enumerate(jobs, start=1)
+        WorldJob(number, j.kind, j.queue, j.user, j.arrives_s, j.told_s, j.tasks)
+        for number, j in enumerate(jobs, start=1)
     ]
 
 
-def _production(plan: Plan) -> list[Job]:
+def _production(plan: JobsPlan) -> list[WorldJob]:
     """Return a job of guaranteed tasks for each period; their tasks are equal, and so is what is told of them."""
     tasks = (Task(plan.g_task_s),) * round(plan.g_share * plan.slots)
     starts, at_s = [], plan.g_period_s / 2
     while at_s < plan.arrivals_s:
         starts.append(at_s)
         at_s += plan.g_period_s
-    return [Job(0, "production", PRODUCTION, "production", at_s, plan.g_task_s, tasks) for at_s in starts]
+    return [WorldJob(0, "production", PRODUCTION, "production", at_s, plan.g_task_s, tasks) for at_s in starts]
 
 
-def _batch(plan: Plan, rng: Random) -> list[Job]:
+def _batch(plan: JobsPlan, rng: Random) -> list[WorldJob]:
     """Return batch jobs until what the guaranteed ones leave of the load is reached, spread over the arrivals."""
     g_s = sum(job.work_s for job in _production(plan))
     left_s = plan.load * plan.slots * plan.arrivals_s - g_s
-    jobs: list[Job] = []
+    jobs: list[WorldJob] = []
     while left_s > 0:
         job = _job(plan, rng)
         jobs.append(job)
@@ -101,7 +106,7 @@ def _batch(plan: Plan, rng: Random) -> list[Job]:
     return jobs
 
 
-def _job(plan: Plan, rng: Random) -> Job:
+def _job(plan: JobsPlan, rng: Random) -> WorldJob:
     (kind,) = rng.choices(KINDS, [kind.share for kind in KINDS])
     mean_s = kind.mean_s * rng.lognormvariate(-(0.3**2) / 2, 0.3)
     local = rng.random() < plan.local_jobs
@@ -113,4 +118,4 @@ def _job(plan: Plan, rng: Random) -> Job:
         tasks.append(Task(min(true_s, plan.longest_s), rng.randrange(plan.nodes) if local else None))
     told_s = mean_s * rng.uniform(1 - plan.error, 1 + plan.error)
     user = f"user{rng.randrange(plan.users)}"
-    return Job(0, kind.name, BATCH, user, rng.uniform(0, plan.arrivals_s), told_s, tuple(tasks))
+    return WorldJob(0, kind.name, BATCH, user, rng.uniform(0, plan.arrivals_s), told_s, tuple(tasks))

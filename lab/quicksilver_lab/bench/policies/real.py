@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from hadoop_rpc.errors import HadoopRpcError
 from policies.config.registry import Registry
-from quicksilver_lab.bench.las.jobs import Stage
-from quicksilver_lab.bench.las.master import MEMORY_MB, Counts, Master, Site
+from quicksilver_lab.bench.las.jobs import JobStage
+from quicksilver_lab.bench.las.master import MEMORY_MB, Counts, LasMaster, LasSite
 from quicksilver_lab.bench.las.umbilical import opened
 from quicksilver_lab.bench.las.workload import BenchError
 from quicksilver_lab.bench.policies.effects import share, summed
 from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION
-from quicksilver_lab.bench.policies.variants import TOGETHER, Variant, available
-from quicksilver_lab.bench.policies.virtual import Outcome
+from quicksilver_lab.bench.policies.variants import TOGETHER, PolicyVariant, available
+from quicksilver_lab.bench.policies.virtual import VirtualOutcome
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.cluster import Cluster, ClusterSpec
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
@@ -52,7 +52,7 @@ NAMES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RealPlan:
     """What is offered to how many nodes. Times in seconds."""
 
     nodes: int = 3
@@ -74,7 +74,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class RealJob:
     """One application."""
 
     queue: str
@@ -83,10 +83,10 @@ class Job:
 
 
 @dataclass(slots=True)
-class Life:
+class RealLife:
     """What became of a job. Times in Unix seconds."""
 
-    job: Job
+    job: RealJob
     submitted_s: float
     began_s: list[float | None]
     ended_s: list[float | None]
@@ -94,19 +94,19 @@ class Life:
     broken: str = ""
 
 
-def draw(plan: Plan, seed: int) -> list[Job]:
+def draw(plan: RealPlan, seed: int) -> list[RealJob]:
     """Return the jobs; equal arguments give equal jobs."""
     rng = Random(seed)
     jobs = []
     for number in range(plan.jobs):
         mean_s = plan.long_s if number % 3 == 2 else plan.short_s
         tasks = tuple(mean_s * rng.uniform(0.5, 1.5) for _ in range(rng.randint(*plan.tasks)))
-        jobs.append(Job(BATCH, rng.uniform(0, plan.arrivals_s), tasks))
-    jobs += [Job(PRODUCTION, at_s, (plan.g_task_s,) * plan.g_tasks) for at_s in plan.g_at_s]
+        jobs.append(RealJob(BATCH, rng.uniform(0, plan.arrivals_s), tasks))
+    jobs += [RealJob(PRODUCTION, at_s, (plan.g_task_s,) * plan.g_tasks) for at_s in plan.g_at_s]
     return sorted(jobs, key=lambda job: job.arrives_s)
 
 
-def variants(names: Sequence[str] = NAMES) -> tuple[list[Variant], list[str]]:
+def variants(names: Sequence[str] = NAMES) -> tuple[list[PolicyVariant], list[str]]:
     """Return what is run, all against the baseline, and the names of what is not installed."""
     there = {variant.name: variant for variant in available(Registry())[0]}
     result, absent = [], []
@@ -122,7 +122,7 @@ def variants(names: Sequence[str] = NAMES) -> tuple[list[Variant], list[str]]:
     return result, absent
 
 
-def spec(plan: Plan, workdir: Path, base_port: int) -> ClusterSpec:
+def spec(plan: RealPlan, workdir: Path, base_port: int) -> ClusterSpec:
     """Return the cluster."""
     leaf = {name.rpartition(".")[2]: capacity for name, capacity in ((BATCH, 60), (PRODUCTION, 40))}
     return ClusterSpec(
@@ -148,7 +148,7 @@ def sleeping(container: str, task: Sequence[str]) -> Sequence[str]:
     return ["/bin/sh", str(_SCRIPT), pipe, container, seconds]
 
 
-def section(plan: Plan, variant: Variant) -> dict[str, Any]:
+def section(plan: RealPlan, variant: PolicyVariant) -> dict[str, Any]:
     """Return the `policies:` section of a run; what is told of the tasks is their class' mean."""
     rules = [{"match": {"name": "long *"}, "expected_s": plan.long_s}]
     return variant.policies | {"estimate": {"default_s": plan.short_s, "rules": rules}}
@@ -166,11 +166,13 @@ def stack(cluster: Cluster, policies: dict[str, Any], name: str) -> Iterator[Loc
         daemons.stop()
 
 
-async def _live(where: Site, plan: Plan, job: Job, begin_s: float, life: Life) -> None:
+async def _live(where: LasSite, plan: RealPlan, job: RealJob, begin_s: float, life: RealLife) -> None:
     await asyncio.sleep(max(0.0, begin_s + job.arrives_s - time.time()))
     long = sum(job.tasks_s) / len(job.tasks_s) > (plan.short_s + plan.long_s) / 2
     name = f"{'long' if long else 'short'} at {job.arrives_s:.1f}"
-    master = Master(where, [Stage(PRIORITY, len(job.tasks_s), 0.0)], name=name, queue=job.queue.rpartition(".")[2])
+    master = LasMaster(
+        where, [JobStage(PRIORITY, len(job.tasks_s), 0.0)], name=name, queue=job.queue.rpartition(".")[2]
+    )
     for task, seconds in zip(master.tasks, job.tasks_s, strict=True):
         task.cpu_s = seconds
     life.submitted_s = time.time()
@@ -185,15 +187,15 @@ async def _live(where: Site, plan: Plan, job: Job, begin_s: float, life: Life) -
         life.counts = master.counts
 
 
-def run_once(cluster: Cluster, plan: Plan, seed: int) -> list[Life]:
+def run_once(cluster: Cluster, plan: RealPlan, seed: int) -> list[RealLife]:
     """Run the workload once on a cluster with proxy and sidecars; jobs that take too long are broken off."""
 
-    async def work() -> list[Life]:
+    async def work() -> list[RealLife]:
         with opened(cluster.spec.workdir / "tasks.pipe", sleeping) as umbilical:
             at = cluster.spec
-            where = Site(at.rm_client, at.scheduler, umbilical, heartbeat_s=1.0, setup_s=1.0)
+            where = LasSite(at.rm_client, at.scheduler, umbilical, heartbeat_s=1.0, setup_s=1.0)
             jobs, begin_s = draw(plan, seed), time.time()
-            lives = [Life(job, begin_s + job.arrives_s, [], [], Counts(), "not over in time") for job in jobs]
+            lives = [RealLife(job, begin_s + job.arrives_s, [], [], Counts(), "not over in time") for job in jobs]
             tasks = [asyncio.create_task(_live(where, plan, life.job, begin_s, life)) for life in lives]
             _, late = await asyncio.wait(tasks, timeout=plan.limit_s)
             for task in late:
@@ -206,8 +208,13 @@ def run_once(cluster: Cluster, plan: Plan, seed: int) -> list[Life]:
 
 
 def measure(
-    plan: Plan, names: Sequence[Variant], seeds: Sequence[int], workdir: Path, base_port: int, progress: Progress
-) -> Iterator[Outcome]:
+    plan: RealPlan,
+    names: Sequence[PolicyVariant],
+    seeds: Sequence[int],
+    workdir: Path,
+    base_port: int,
+    progress: Progress,
+) -> Iterator[VirtualOutcome]:
     """Run all variants with all seeds on one cluster, and yield each when it is over.
 
     Raises ClusterError, LocalDaemonsError, BenchError.
@@ -230,19 +237,19 @@ def measure(
                 figures = metrics(lives)
                 cpu_s = round(process_time() - used_s, 2)
                 progress(f"{variant.name}, seed {seed}: {figures}, {counts}; wrong: {wrong(lives)}")
-                yield Outcome(variant.name, seed, figures, counts, wrong(lives), cpu_s)
+                yield VirtualOutcome(variant.name, seed, figures, counts, wrong(lives), cpu_s)
     finally:
         progress("stopping the cluster")
         cluster.stop()
 
 
-def wrong(lives: Sequence[Life]) -> list[str]:
+def wrong(lives: Sequence[RealLife]) -> list[str]:
     """Return what must not happen in a run, in words."""
     faults = [life.broken for life in lives if life.broken]
     return faults + [f"a task failed: {life.counts.reasons[-1]}" for life in lives if life.counts.failed]
 
 
-def metrics(lives: Sequence[Life]) -> dict[str, float]:
+def metrics(lives: Sequence[RealLife]) -> dict[str, float]:
     """Return the figures of a run; batch jobs' unless they begin with g_. Raises ValueError when nothing ended."""
     batch = [life for life in lives if life.job.queue == BATCH]
     waits, ends = _waits(batch), [end for life in batch for end in life.ended_s if end is not None]
@@ -261,7 +268,7 @@ def metrics(lives: Sequence[Life]) -> dict[str, float]:
     }
 
 
-def _waits(lives: Sequence[Life]) -> list[float]:
+def _waits(lives: Sequence[RealLife]) -> list[float]:
     """Return for each task that ended the time from its job's submission to its begin, in seconds."""
     return [
         began - life.submitted_s

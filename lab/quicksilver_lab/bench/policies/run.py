@@ -19,21 +19,21 @@ from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.policies import real, virtual
-from quicksilver_lab.bench.policies.jobs import Plan
-from quicksilver_lab.bench.policies.variants import Variant, available
-from quicksilver_lab.bench.policies.virtual import Outcome
+from quicksilver_lab.bench.policies.jobs import JobsPlan
+from quicksilver_lab.bench.policies.variants import PolicyVariant, available
+from quicksilver_lab.bench.policies.virtual import VirtualOutcome
 from quicksilver_lab.workloads.environment import Progresses
 
 PARTS: Final = ("virtual", "real")
 _REAL_QUICK: Final = ("baseline", "mercury")
-_QUICK: Final = Plan(nodes=60, arrivals_s=20.0)
+_QUICK: Final = JobsPlan(nodes=60, arrivals_s=20.0)
 
 
 _PORTS: Final = 25000
 
 
 @dataclass(slots=True)
-class Found:
+class PolicyResult:
     """The measurements so far, which a later failure does not lose."""
 
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Found:
     broken: str = ""
 
 
-def selection(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
+def selection(names: str, registry: Registry) -> tuple[list[PolicyVariant], list[str]]:
     """Return the variants to run, with those that they are compared with, and the names of what is not installed.
 
     names: with commas between them; "" for all. Raises click.BadParameter for an unknown one.
@@ -58,7 +58,7 @@ def selection(names: str, registry: Registry) -> tuple[list[Variant], list[str]]
     return [variant for variant in variants if variant.name in selected], []
 
 
-def _finish(result: Mapping[str, Any], findings: Found, folder: Path, progress: Progresses) -> None:
+def _finish(result: Mapping[str, Any], findings: PolicyResult, folder: Path, progress: Progresses) -> None:
     """Write the result and its page, and print it; exit with code 1 when a part is broken or wrong."""
     path = results.write("policies", result, findings.raw, folder)
     progress(f"written to {path}")
@@ -69,19 +69,28 @@ def _finish(result: Mapping[str, Any], findings: Found, folder: Path, progress: 
 
 
 def _measure_real(
-    names: Sequence[str], seeds: Sequence[int], workdir: Path, base_port: int, progress: Progresses, findings: Found
+    names: Sequence[str],
+    seeds: Sequence[int],
+    workdir: Path,
+    base_port: int,
+    progress: Progresses,
+    findings: PolicyResult,
 ) -> None:
     """Measure the variants of these names on a real local cluster."""
     variants, missing = real.variants(names)
-    runs = real.measure(real.Plan(), variants, seeds, workdir, base_port, progress)
-    _collect("real", runs, variants, {"settings": asdict(real.Plan()), "absent": missing}, findings)
+    runs = real.measure(real.RealPlan(), variants, seeds, workdir, base_port, progress)
+    _collect("real", runs, variants, {"settings": asdict(real.RealPlan()), "absent": missing}, findings)
 
 
 def _collect(
-    part: str, runs: Iterator[Outcome], variants: Sequence[Variant], about: Mapping[str, Any], findings: Found
+    part: str,
+    runs: Iterator[VirtualOutcome],
+    variants: Sequence[PolicyVariant],
+    about: Mapping[str, Any],
+    findings: PolicyResult,
 ) -> None:
     """Collect the runs of a part; when they are interrupted, only seeds that all variants were run with count."""
-    outcomes: list[Outcome] = []
+    outcomes: list[VirtualOutcome] = []
     try:
         for outcome in runs:
             outcomes.append(outcome)
@@ -133,11 +142,11 @@ def policies(
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
     progress = Progresses()
-    base = _QUICK if quick else Plan()
+    base = _QUICK if quick else JobsPlan()
     plan = replace(base, nodes=nodes or base.nodes, arrivals_s=arrivals or base.arrivals_s, load=load or base.load)
     variants, absent = selection(names, Registry())
     about = {"machine": results.machine(), "commit": results.commit()}
-    findings = Found()
+    findings = PolicyResult()
     with interruptible():
         try:
             if "virtual" in parts:

@@ -23,7 +23,7 @@ BASE: Final[Section] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class PolicyVariant:
     """One way to run. section: what it changes of BASE, or of that of `against`; corrected: estimates learn."""
 
     name: str
@@ -52,15 +52,15 @@ G_HEAVY: Final[Section] = {"nodes": 50, "cores": 16, "g_share": 0.6, "g_task_s":
 `all` is run there, too."""
 
 
-def _alone(slot: str, policy: str, **settings: Any) -> Variant:
+def _alone(slot: str, policy: str, **settings: Any) -> PolicyVariant:
     choice: dict[str, Any] = {"policy": policy}
     if settings:
         choice["settings"] = settings
     name = f"{slot}_{policy}"
     return (
-        Variant(name, {slot: choice}, "g_heavy", G_HEAVY)
+        PolicyVariant(name, {slot: choice}, "g_heavy", G_HEAVY)
         if slot in ("police", "promote")
-        else Variant(name, {slot: choice})
+        else PolicyVariant(name, {slot: choice})
     )
 
 
@@ -89,16 +89,19 @@ ERRORS: Final = (0.3, 0.6, 0.9)
 """As in Eagle's experiments with estimates that are wrong."""
 
 
-def _estimates(error: float) -> tuple[Variant, Variant]:
+def _estimates(error: float) -> tuple[PolicyVariant, PolicyVariant]:
     exact, learnt = f"told_{error}", f"estimates_{error}"
     section = {"place": {"policy": "topk_wait"}, "order": {"policy": "fifo"}}
     plan = {"error": error}
-    return Variant(exact, section, exact, plan, corrected=False), Variant(learnt, section, exact, plan)
+    return PolicyVariant(exact, section, exact, plan, corrected=False), PolicyVariant(learnt, section, exact, plan)
 
 
-def available(registry: Registry) -> tuple[list[Variant], list[str]]:
+def available(registry: Registry) -> tuple[list[PolicyVariant], list[str]]:
     """Return the baseline and all that can be compared with what is installed, and the names of what cannot."""
-    variants, absent = [Variant("baseline", against="baseline"), Variant("g_heavy", {}, "g_heavy", G_HEAVY)], []
+    variants, absent = (
+        [PolicyVariant("baseline", against="baseline"), PolicyVariant("g_heavy", {}, "g_heavy", G_HEAVY)],
+        [],
+    )
     for variant in ALONE:
         there = all(name in registry.names(slot) for slot, name in variant.choices())
         variants.append(variant) if there else absent.append(variant.name)
@@ -106,7 +109,7 @@ def available(registry: Registry) -> tuple[list[Variant], list[str]]:
     for name, parts, against, plan in (("mercury", TOGETHER, "baseline", {}), ("all", ALL, "g_heavy", G_HEAVY)):
         sections = [by_name[part].section for part in parts if part in by_name]
         together = {slot: choice for section in sections for slot, choice in section.items()}
-        variants.append(Variant(name, together, against, plan))
+        variants.append(PolicyVariant(name, together, against, plan))
     for error in ERRORS:
         variants.extend(_estimates(error))
     return variants, absent

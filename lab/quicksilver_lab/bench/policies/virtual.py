@@ -15,8 +15,8 @@ from policies.config.policy_set import Policies
 from quicksilver.simulator.world.master import Master
 from quicksilver.simulator.world.setup import Run
 from quicksilver_lab.bench.policies.effects import effects, means, share, summed
-from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, Plan
-from quicksilver_lab.bench.policies.variants import Variant
+from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, JobsPlan
+from quicksilver_lab.bench.policies.variants import PolicyVariant
 from quicksilver_lab.bench.policies.world import world
 from quicksilver_lab.bench.stats import percentile
 
@@ -24,7 +24,7 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VirtualOutcome:
     """One run: its figures, and what must not happen."""
 
     variant: str
@@ -37,12 +37,12 @@ class Outcome:
     """Of this process."""
 
 
-def simulate(plan: Plan, variant: Variant, seed: int) -> Outcome:
+def simulate(plan: JobsPlan, variant: PolicyVariant, seed: int) -> VirtualOutcome:
     """Run one variant once."""
     begun_s = process_time()
     run = world(replace(plan, **variant.plan), Policies.load(variant.policies), seed, variant.corrected).go()
     counts = dict(sorted((run.counts + run.sheds).items()))
-    return Outcome(variant.name, seed, metrics(run), counts, wrong(run), round(process_time() - begun_s, 2))
+    return VirtualOutcome(variant.name, seed, metrics(run), counts, wrong(run), round(process_time() - begun_s, 2))
 
 
 def wrong(run: Run) -> list[str]:
@@ -89,8 +89,8 @@ def _waits(masters: Sequence[Master]) -> list[float]:
 
 
 def measure(
-    plan: Plan, variants: Sequence[Variant], seeds: Sequence[int], processes: int, progress: Progress
-) -> Iterator[Outcome]:
+    plan: JobsPlan, variants: Sequence[PolicyVariant], seeds: Sequence[int], processes: int, progress: Progress
+) -> Iterator[VirtualOutcome]:
     """Run all variants with one seed after the other; what is yielded, and in which order, is the same with any number
     of processes.
     """
@@ -106,15 +106,15 @@ def measure(
         pool.shutdown(cancel_futures=True)
 
 
-def whole(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> list[Outcome]:
+def whole(outcomes: Sequence[VirtualOutcome], variants: Sequence[PolicyVariant]) -> list[VirtualOutcome]:
     """Return the outcomes of those seeds with which all variants were run."""
     runs = Counter(outcome.seed for outcome in outcomes)
     return [outcome for outcome in outcomes if runs[outcome.seed] == len(variants)]
 
 
-def compared(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> dict[str, Any]:
+def compared(outcomes: Sequence[VirtualOutcome], variants: Sequence[PolicyVariant]) -> dict[str, Any]:
     """Return figures and effects by variant. Raises ValueError with fewer than two seeds."""
-    by_name: dict[str, list[Outcome]] = {variant.name: [] for variant in variants}
+    by_name: dict[str, list[VirtualOutcome]] = {variant.name: [] for variant in variants}
     for outcome in sorted(outcomes, key=lambda entry: entry.seed):
         by_name[outcome.variant].append(outcome)
     samples = {name: [result.metrics for result in results] for name, results in by_name.items()}
@@ -132,10 +132,10 @@ def compared(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> dict[s
     }
 
 
-def _is_compared(variant: Variant) -> bool:
+def _is_compared(variant: PolicyVariant) -> bool:
     return variant.against != variant.name
 
 
-def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+def _counts(outcomes: Sequence[VirtualOutcome]) -> dict[str, int]:
     names = sorted({name for outcome in outcomes for name in outcome.counts})
     return {name: sum(outcome.counts.get(name, 0) for outcome in outcomes) for name in names}

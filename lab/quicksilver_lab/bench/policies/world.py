@@ -6,14 +6,14 @@ from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.simulator.world.production import World
 from quicksilver.simulator.world.setup import Setup
-from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
+from quicksilver_lab.bench.policies.jobs import BATCH, PRODUCTION, JobsPlan, draw
 
 DRAIN_S = 900.0
 """A run ends at the latest so long after the arrivals."""
 _ROOM_MB = 1024
 
 
-def world(plan: Plan, policies: Policies, seed: int, corrected: bool = True) -> World:
+def world(plan: JobsPlan, policies: Policies, seed: int, corrected: bool = True) -> World:
     """Return a world with the jobs of a plan. corrected: whether estimates learn from tasks that ended."""
     setup = Setup(
         nodes=plan.nodes,

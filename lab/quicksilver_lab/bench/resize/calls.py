@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import psutil
 
-from quicksilver_lab.bench.resize.stand_ins import BenchError, StandIn, name, sleeping
+from quicksilver_lab.bench.resize.stand_ins import ResizeStandIn, StandInError, name, sleeping
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.workloads.servers.dockerd import BUSYBOX_IMAGE, Dockerd, running_dockerd
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError
@@ -73,7 +73,7 @@ def cgroup_resizer() -> Iterator[Resizer]:
         finally:
             resizer.close()
         return
-    raise BenchError("no cgroups can be written here", place="; ".join(refused))
+    raise StandInError("no cgroups can be written here", place="; ".join(refused))
 
 
 def measure_cgroup(rounds: int, attaches: int) -> tuple[str, Samples]:
@@ -86,7 +86,7 @@ def measure_cgroup(rounds: int, attaches: int) -> tuple[str, Samples]:
         return resizer.name, samples
 
 
-def attach_and_detach(resizer: Resizer, stand_in: StandIn, times: int) -> Samples:
+def attach_and_detach(resizer: Resizer, stand_in: ResizeStandIn, times: int) -> Samples:
     """Return milliseconds of taking into hand and letting go; the container stays out of hand."""
     samples: Samples = {"attach_ms": [], "detach_ms": []}
     for _ in range(times):
@@ -95,7 +95,7 @@ def attach_and_detach(resizer: Resizer, stand_in: StandIn, times: int) -> Sample
     return samples
 
 
-def resize(resizer: Resizer, first: StandIn, second: StandIn, rounds: int) -> Samples:
+def resize(resizer: Resizer, first: ResizeStandIn, second: ResizeStandIn, rounds: int) -> Samples:
     """Return microseconds of shrinking and restoring the first, in between of writing only the quota of the second."""
     path, small, full = quota_file(resizer.name, second)
     calls: tuple[tuple[str, Callable[[], object]], ...] = (
@@ -113,7 +113,7 @@ def resize(resizer: Resizer, first: StandIn, second: StandIn, rounds: int) -> Sa
     return samples
 
 
-def quota_file(kind: str, stand_in: StandIn) -> tuple[Path, bytes, bytes]:
+def quota_file(kind: str, stand_in: ResizeStandIn) -> tuple[Path, bytes, bytes]:
     """Return the file of an attached container's quota, with what bounds it and what frees it."""
     quota_us = round(MIN_CORES * PERIOD_US)
     if kind == Cgroup2.name:
@@ -123,7 +123,7 @@ def quota_file(kind: str, stand_in: StandIn) -> tuple[Path, bytes, bytes]:
         group = hierarchies()["cpu"].folder(stand_in.groups()["cpu"])
         name_, small, full = "cpu.cfs_quota_us", str(quota_us), "-1"
     if group is None:
-        raise BenchError("its group is not below what is mounted here", place=stand_in.id)
+        raise StandInError("its group is not below what is mounted here", place=stand_in.id)
     return group / name_, small.encode(), full.encode()
 
 
@@ -153,17 +153,17 @@ def measure_docker(rounds: int, attaches: int) -> Samples:
 
 
 @contextmanager
-def _in_docker(daemon: Dockerd) -> Iterator[StandIn]:
+def _in_docker(daemon: Dockerd) -> Iterator[ResizeStandIn]:
     container = name(2)
     daemon.docker("run", "-d", "--network=none", f"--name={container}", BUSYBOX_IMAGE, "sh", "-c", _IDLE)
     try:
         pid = int(daemon.docker("inspect", "--format", "{{.State.Pid}}", container))
-        yield StandIn(container, Leader(pid, psutil.Process(pid).create_time()))
+        yield ResizeStandIn(container, Leader(pid, psutil.Process(pid).create_time()))
     finally:
         daemon.docker("rm", "--force", container)
 
 
-def _shrink_and_restore(resizer: Resizer, stand_in: StandIn, rounds: int, unit: str) -> Samples:
+def _shrink_and_restore(resizer: Resizer, stand_in: ResizeStandIn, rounds: int, unit: str) -> Samples:
     samples: Samples = {f"shrink_{unit}": [], f"restore_{unit}": []}
     scale = 1.0 if unit == "us" else 1e3
     for _ in range(rounds):

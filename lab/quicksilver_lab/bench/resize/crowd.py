@@ -24,7 +24,7 @@ import requests
 from ruamel.yaml import YAML
 
 from quicksilver_lab.bench.procstat import cpu_s
-from quicksilver_lab.bench.resize.stand_ins import BenchError, StandIn, sleeping
+from quicksilver_lab.bench.resize.stand_ins import ResizeStandIn, StandInError, sleeping
 from quicksilver_lab.bench.resize.surroundings import MEMORY_MB, NODE_ID, serving
 
 _READY_S: Final = 90.0
@@ -35,7 +35,7 @@ _GUARDIAN: Final = "sidecar.service.guardian"
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class CrowdRun:
     """A sidecar with all containers in hand."""
 
     pids: Mapping[str, int]
@@ -86,11 +86,11 @@ def measure(containers: int, vcores: int, seconds: float) -> Crowd:
             crowd = _watch(running, containers, seconds)
         moved = [stand_in.id for stand_in in stand_ins if stand_in.groups() != before[stand_in.id]]
         if moved:
-            raise BenchError(f"{len(moved)} containers are not back in their groups", place=moved[0])
+            raise StandInError(f"{len(moved)} containers are not back in their groups", place=moved[0])
     return crowd
 
 
-def _watch(running: Running, containers: int, seconds: float) -> Crowd:
+def _watch(running: CrowdRun, containers: int, seconds: float) -> Crowd:
     time.sleep(_SETTLE_S)
     crowd = Crowd(containers, int(running.metric("shrunk")), running.attach_s)
     resizes = running.metric("resizes_total")
@@ -115,7 +115,7 @@ def _memory_mb(pid: int) -> dict[str, float]:
 
 
 @contextmanager
-def _sidecar(folder: Path, stand_ins: Sequence[StandIn], port: int, vcores: int) -> Iterator[Running]:
+def _sidecar(folder: Path, stand_ins: Sequence[ResizeStandIn], port: int, vcores: int) -> Iterator[CrowdRun]:
     rest = f"127.0.0.1:{_free_port()}"
     config = _write_settings(folder, rest, port, vcores, len(stand_ins))
     for stand_in in stand_ins:
@@ -134,27 +134,27 @@ def _sidecar(folder: Path, stand_ins: Sequence[StandIn], port: int, vcores: int)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise BenchError(f"the sidecar did not end within {_STOP_S:g} s", place=str(process.args)) from None
+            raise StandInError(f"the sidecar did not end within {_STOP_S:g} s", place=str(process.args)) from None
 
 
-def _await_all(process: subprocess.Popen[bytes], rest: str, count: int, begun_s: float, log: Path) -> Running:
-    running = Running({"sidecar": process.pid}, rest, 0.0)
+def _await_all(process: subprocess.Popen[bytes], rest: str, count: int, begun_s: float, log: Path) -> CrowdRun:
+    running = CrowdRun({"sidecar": process.pid}, rest, 0.0)
     while (spent_s := time.monotonic() - begun_s) < _READY_S and process.poll() is None:
         try:
             if running.metric("attached_total") >= count:
-                return Running({"sidecar": process.pid, "guardian": _guardian(process.pid)}, rest, spent_s)
+                return CrowdRun({"sidecar": process.pid, "guardian": _guardian(process.pid)}, rest, spent_s)
         except requests.ConnectionError:  # it does not listen yet
             pass
         time.sleep(0.1)
     tail = " / ".join(log.read_text(errors="replace").splitlines()[-3:])
-    raise BenchError(f"the sidecar had not all containers in hand within {_READY_S:g} s: {tail}", place=rest)
+    raise StandInError(f"the sidecar had not all containers in hand within {_READY_S:g} s: {tail}", place=rest)
 
 
 def _guardian(pid: int) -> int:
     for child in psutil.Process(pid).children():
         if _GUARDIAN in child.cmdline():
             return child.pid
-    raise BenchError("the sidecar has no guardian", place=str(pid))
+    raise StandInError("the sidecar has no guardian", place=str(pid))
 
 
 def _write_settings(folder: Path, rest: str, port: int, vcores: int, containers: int) -> Path:

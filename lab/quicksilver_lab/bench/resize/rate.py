@@ -25,7 +25,7 @@ from quicksilver.common.address import Address
 from quicksilver.common.messages import ContainerEvent, Report
 from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench.resize.calls import cgroup_resizer
-from quicksilver_lab.bench.resize.stand_ins import APP, BenchError, StandIn, sleeping
+from quicksilver_lab.bench.resize.stand_ins import APP, ResizeStandIn, StandInError, sleeping
 from sidecar.config import SidecarSettings
 from sidecar.connections.connection import connector
 from sidecar.connections.event_queue import EventQueue
@@ -33,12 +33,12 @@ from sidecar.connections.gate_runner import GateRunner
 from sidecar.cpu_sharing.events import Served
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Adopted, Event, Tick
-from sidecar.node.node import Node
+from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Resizer
 from sidecar.service.dispatcher import Dispatcher
-from sidecar.service.processes.process_watch import Watcher
+from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 
@@ -78,16 +78,16 @@ def measure(containers: int, cores: int, seconds: float) -> list[Stretch]:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, check=False, timeout=seconds + 120)
         if done.returncode != 0:
             log.seek(max(0, log.seek(0, os.SEEK_END) - 2000))
-            raise BenchError(f"it ended with {done.returncode}: {log.read().decode(errors='replace')}", place="rate")
+            raise StandInError(f"it ended with {done.returncode}: {log.read().decode(errors='replace')}", place="rate")
     return [Stretch(**row) for row in json.loads(done.stdout.splitlines()[-1])]
 
 
-async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, seconds: float) -> list[Stretch]:
+async def run(resizer: Resizer, stand_ins: Sequence[ResizeStandIn], cores: int, seconds: float) -> list[Stretch]:
     """Let quanta end one after the other for so long. Raises BenchError."""
     settings = SidecarSettings(reserve_mb=0)
     capacity = Resources(_MEMORY_MB * len(stand_ins), cores)
     rules = settings.rules(capacity, _SETTINGS.extra)
-    node = Node(
+    node = SidecarNode(
         rules,
         NodePolicies(lambda waiting, now_s: (), lambda need, running, now_s: []),
         Sharing(_SETTINGS, rules),
@@ -96,7 +96,7 @@ async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, second
     queue = EventQueue()
     gates = GateRunner(node, settings, metrics, queue, connector(Address("127.0.0.1", 1)))
     resizing = ResizeExecutor(resizer, NoGuardian(), metrics, queue.put)
-    watcher = Watcher((), settings.watch_poll_s, lambda container_id: None)
+    watcher = ProcessWatcher((), settings.watch_poll_s, lambda container_id: None)
     reporter = Reporter([], settings, metrics, _no_report, lambda ack: False)
     dispatcher = Dispatcher(gates, watcher, reporter, resizing)
     try:
@@ -116,18 +116,18 @@ def _no_report(events: list[ContainerEvent]) -> Report:
     raise AssertionError("there is no proxy to report to")
 
 
-async def _all_ready(node: Node) -> None:
+async def _all_ready(node: SidecarNode) -> None:
     until_s = time.monotonic() + _READY_S
     while not all(share.ready for share in node.state.sharing.shares().values()):
         if time.monotonic() > until_s:
-            raise BenchError(f"not all containers were in hand within {_READY_S:g} s", place="rate")
+            raise StandInError(f"not all containers were in hand within {_READY_S:g} s", place="rate")
         await asyncio.sleep(0.02)
 
 
 class Turns:
     """Time that passes by the quantum, and runs ahead of the clock: who runs has attained a quantum each time."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: SidecarNode) -> None:
         self._node, self._now_s = node, time.time()
         self._cpu_s = dict.fromkeys(node.state.sharing.shares(), 0.0)
 

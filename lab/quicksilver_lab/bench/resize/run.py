@@ -18,7 +18,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.resize import calls, crowd, rate, waking
 from quicksilver_lab.bench.resize.calls import both, figure, figures
-from quicksilver_lab.bench.resize.stand_ins import BenchError
+from quicksilver_lab.bench.resize.stand_ins import StandInError
 from quicksilver_lab.workloads.environment import Progresses
 from quicksilver_lab.workloads.servers import dockerd
 from quicksilver_lab.workloads.vm.kernel import KernelMissingError, find_kernel
@@ -34,12 +34,12 @@ _VM_S: Final = 900.0
 _CHECKOUT: Final = Path(__file__).resolve().parents[4]
 
 
-class NotHereError(BenchError):
+class NotHereError(StandInError):
     """This machine has nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResizePlan:
     """How often, and for how long, everything is measured."""
 
     parts: tuple[str, ...] = DEFAULT
@@ -59,7 +59,7 @@ class Plan:
     idle_s: float = 30.0
 
     @classmethod
-    def quick(cls, parts: tuple[str, ...]) -> Plan:
+    def quick(cls, parts: tuple[str, ...]) -> ResizePlan:
         """Return one of some seconds, whose figures are worth little."""
         small = {"rounds": 50, "attaches": 5, "signal_rounds": 10, "docker_rounds": 5, "docker_attaches": 2}
         return cls(
@@ -67,7 +67,7 @@ class Plan:
         )
 
 
-def cgroup(plan: Plan) -> Measured:
+def cgroup(plan: ResizePlan) -> Measured:
     """Measure the resizer by cgroups of this machine."""
     kind, samples = calls.measure_cgroup(plan.rounds, plan.attaches)
     return {"cgroup": kind, **cgroup_keys(samples, "")}, samples
@@ -85,13 +85,13 @@ def cgroup_keys(samples: calls.Samples, ending: str) -> dict[str, Any]:
     }
 
 
-def signals(plan: Plan) -> Measured:
+def signals(plan: ResizePlan) -> Measured:
     """Measure the resizer by signals."""
     samples = calls.measure_signals(plan.signal_rounds)
     return {"resize_us_signals": figure(both(samples))["median"], "calls_signals": figures(samples)}, samples
 
 
-def docker(plan: Plan) -> Measured:
+def docker(plan: ResizePlan) -> Measured:
     """Measure the resizer by the Docker Engine."""
     if why := dockerd.missing():
         raise NotHereError(why, place="docker")
@@ -100,7 +100,7 @@ def docker(plan: Plan) -> Measured:
     return {"resize_ms_docker": latency["median"], "calls_docker": figures(samples, 2)}, samples
 
 
-def resizes(plan: Plan) -> Measured:
+def resizes(plan: ResizePlan) -> Measured:
     """Measure how many resizes one sidecar carries: one container for one, and one half for the other."""
     result, raw = {}, {}
     for name, cores in (("", 1), ("_halves", plan.rate_containers // 2)):
@@ -113,7 +113,7 @@ def resizes(plan: Plan) -> Measured:
     return result, raw
 
 
-def wakings(plan: Plan) -> Measured:
+def wakings(plan: ResizePlan) -> Measured:
     """Measure how long a restored container takes to run again."""
     samples = waking.measure(plan.wakings)
     headline = figure(samples[f"from_{waking.CORES[0]:g}_ms"], 2)
@@ -121,16 +121,16 @@ def wakings(plan: Plan) -> Measured:
     return keys | {"waking": figures(samples, 3)}, samples
 
 
-def many(plan: Plan) -> Measured:
+def many(plan: ResizePlan) -> Measured:
     """Measure a sidecar with many containers in hand."""
     sample = crowd.measure(plan.containers, plan.vcores, plan.idle_s)
     return sample.result(), asdict(sample)
 
 
-def vm(plan: Plan) -> Measured:
+def vm(plan: ResizePlan) -> Measured:
     """Measure the resizer by cgroup v2 in an emulated machine: only its ratio to a bare write says something."""
     if why := why_not():
-        raise BenchError(why, place="vm")
+        raise StandInError(why, place="vm")
     arguments = f"{plan.vm_rounds} {plan.vm_attaches}"
     command = f"{shlex.quote(sys.executable)} -B -m quicksilver_lab.bench.resize.calls {arguments}"
     try:
@@ -138,17 +138,17 @@ def vm(plan: Plan) -> Measured:
         with tempfile.TemporaryDirectory(prefix="qs-") as scratch:
             ended = run_in_vm(kernel, _CHECKOUT, command, Path(scratch), timeout_s=_VM_S)
     except (KernelMissingError, MachineError) as error:
-        raise BenchError(str(error), place="vm") from error
+        raise StandInError(str(error), place="vm") from error
     lines = [line for line in ended.output.splitlines() if line.startswith("{")]
     if ended.code or not lines:
-        raise BenchError(f"it ended with {ended.code}: {ended.output[-2000:]}", place="vm")
+        raise StandInError(f"it ended with {ended.code}: {ended.output[-2000:]}", place="vm")
     answer = json.loads(lines[-1])
     if answer["cgroup"] != "cgroup2":
-        raise BenchError(f"the machine has {answer['cgroup']}", place="vm")
+        raise StandInError(f"the machine has {answer['cgroup']}", place="vm")
     return cgroup_keys(answer["samples"], "2_emulated"), answer["samples"]
 
 
-_MEASURES: Final[dict[str, Callable[[Plan], Measured]]] = {
+_MEASURES: Final[dict[str, Callable[[ResizePlan], Measured]]] = {
     "cgroup": cgroup,
     "signals": signals,
     "docker": docker,
@@ -159,7 +159,7 @@ _MEASURES: Final[dict[str, Callable[[Plan], Measured]]] = {
 }
 
 
-def measure(plan: Plan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(plan: ResizePlan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
     """Measure all parts; what could not be measured is in `broken` with the reason, what is not here in `skipped`."""
     result: dict[str, Any] = {}
     raw: dict[str, Any] = {}
@@ -207,7 +207,7 @@ def resize(
     """
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     selected = (*parts, "vm") if with_vm and "vm" not in parts else parts
-    plan = Plan.quick(selected) if quick else Plan(selected)
+    plan = ResizePlan.quick(selected) if quick else ResizePlan(selected)
     if containers or vcores:
         count = containers or plan.containers
         plan = replace(plan, containers=count, vcores=vcores or max(1, count // 2))

@@ -17,12 +17,12 @@ from sidecar.resizer.processes import groups_of, leader_of
 APP: Final = "application_1700000000000_0001"
 
 
-class BenchError(QuicksilverError):
+class StandInError(QuicksilverError):
     """Something could not be measured."""
 
 
 @dataclass(frozen=True, slots=True)
-class StandIn:
+class ResizeStandIn:
     """One container."""
 
     id: str
@@ -38,7 +38,7 @@ class StandIn:
         """Return its control groups by controller. Raises BenchError when it has ended."""
         groups = groups_of(self.leader.pid)
         if groups is None:
-            raise BenchError("it has ended before it was measured", place=self.id)
+            raise StandInError("it has ended before it was measured", place=self.id)
         return groups
 
 
@@ -48,7 +48,7 @@ def name(number: int) -> str:
 
 
 @contextmanager
-def sleeping(count: int, first: int = 2) -> Iterator[list[StandIn]]:
+def sleeping(count: int, first: int = 2) -> Iterator[list[ResizeStandIn]]:
     """Run containers that wait for ever, for the time of a with block; they end with this process, too."""
     reads, writes = os.pipe()
     try:
@@ -62,14 +62,14 @@ def sleeping(count: int, first: int = 2) -> Iterator[list[StandIn]]:
 @contextmanager
 def running(
     commands: Sequence[Sequence[str]], stdin: int = subprocess.DEVNULL, first: int = 2
-) -> Iterator[list[StandIn]]:
+) -> Iterator[list[ResizeStandIn]]:
     """Run commands, each as a container, for the time of a with block."""
     started: list[subprocess.Popen[bytes]] = []
     try:
         for command in commands:
             null = subprocess.DEVNULL
             started.append(subprocess.Popen(command, stdin=stdin, stdout=null, stderr=null, start_new_session=True))
-        yield [StandIn(name(first + at), _leader(process)) for at, process in enumerate(started)]
+        yield [ResizeStandIn(name(first + at), _leader(process)) for at, process in enumerate(started)]
     finally:
         for process in started:
             process.kill()
@@ -79,5 +79,5 @@ def running(
 def _leader(process: subprocess.Popen[bytes]) -> Leader:
     leader = leader_of(process.pid)
     if leader is None:
-        raise BenchError(f"it ended at once, with {process.wait()}", place=str(process.args))
+        raise StandInError(f"it ended at once, with {process.wait()}", place=str(process.args))
     return leader

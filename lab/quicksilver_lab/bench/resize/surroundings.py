@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from quicksilver.common.messages import Ack, Report
-from quicksilver_lab.bench.resize.stand_ins import StandIn
+from quicksilver_lab.bench.resize.stand_ins import ResizeStandIn
 
 MEMORY_MB: Final = 256
 NODE_ID: Final = "node1:8041"
@@ -47,7 +47,7 @@ class _Rest(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(stand_ins: Sequence[StandIn]) -> Iterator[int]:
+def serving(stand_ins: Sequence[ResizeStandIn]) -> Iterator[int]:
     """Serve both at one port of loopback, which is yielded, for the time of a with block."""
     rows = [
         {

@@ -13,7 +13,7 @@ from typing import Final
 
 from quicksilver_lab.bench.resize import burn
 from quicksilver_lab.bench.resize.calls import Samples, cgroup_resizer
-from quicksilver_lab.bench.resize.stand_ins import BenchError, StandIn, running
+from quicksilver_lab.bench.resize.stand_ins import ResizeStandIn, StandInError, running
 from sidecar.resizer.base import Resizer
 
 CORES: Final = (0.05, 0.01)
@@ -67,7 +67,7 @@ def measure(times: int) -> Samples:
     return samples
 
 
-def _once(resizer: Resizer, stand_in: StandIn, notes: Notes, cores: float) -> tuple[float, float]:
+def _once(resizer: Resizer, stand_in: ResizeStandIn, notes: Notes, cores: float) -> tuple[float, float]:
     resizer.shrink(stand_in.id, cores)
     _await_stop(notes, stand_in)
     before_s, begun_ns = _cpu_s(resizer, stand_in), time.monotonic_ns()
@@ -76,28 +76,28 @@ def _once(resizer: Resizer, stand_in: StandIn, notes: Notes, cores: float) -> tu
     used_s, seconds = _cpu_s(resizer, stand_in) - before_s, (time.monotonic_ns() - begun_ns) / 1e9
     went_on_ns = notes.went_on_ns(begun_ns)
     if went_on_ns is None:
-        raise BenchError(f"it did not go on within {_AFTER_S:g} s", place=stand_in.id)
+        raise StandInError(f"it did not go on within {_AFTER_S:g} s", place=stand_in.id)
     return (went_on_ns - begun_ns) / 1e6, used_s / seconds
 
 
-def _await_stop(notes: Notes, stand_in: StandIn) -> None:
+def _await_stop(notes: Notes, stand_in: ResizeStandIn) -> None:
     """Wait until the quota has stopped the burner: it is in the middle of a period, with nothing left of it."""
     until_s = time.monotonic() + _WAIT_S
     while time.monotonic_ns() - notes.ran_ns < _STOPPED_NS:
         if time.monotonic() > until_s:
-            raise BenchError(f"its quota did not stop it within {_WAIT_S:g} s", place=stand_in.id)
+            raise StandInError(f"its quota did not stop it within {_WAIT_S:g} s", place=stand_in.id)
         time.sleep(0.001)
 
 
-def _cpu_s(resizer: Resizer, stand_in: StandIn) -> float:
+def _cpu_s(resizer: Resizer, stand_in: ResizeStandIn) -> float:
     used_s = resizer.usage(stand_in.id).cpu_s
     if used_s is None:
-        raise BenchError("it has ended before it was measured", place=stand_in.id)
+        raise StandInError("it has ended before it was measured", place=stand_in.id)
     return used_s
 
 
 @contextmanager
-def _burner() -> Iterator[tuple[StandIn, Notes]]:
+def _burner() -> Iterator[tuple[ResizeStandIn, Notes]]:
     with tempfile.TemporaryDirectory(prefix="qs-") as folder:
         notes = Notes(Path(folder) / "notes")
         command = [sys.executable, "-S", "-E", "-I", str(burn.__file__), str(Path(folder) / "notes"), str(_CPU_S_MAX)]
@@ -106,7 +106,7 @@ def _burner() -> Iterator[tuple[StandIn, Notes]]:
                 until_s = time.monotonic() + _WAIT_S
                 while not notes.ran_ns:
                     if time.monotonic() > until_s:
-                        raise BenchError(f"it did not begin within {_WAIT_S:g} s", place=stand_in.id)
+                        raise StandInError(f"it did not begin within {_WAIT_S:g} s", place=stand_in.id)
                     time.sleep(0.01)
                 yield stand_in, notes
         finally:

@@ -16,11 +16,11 @@ from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode
-from quicksilver_lab.bench.emulator.nodes.nodes import Accept, Nodes, NodeSettings
-from quicksilver_lab.bench.emulator.nodes.tracker import Relay
+from quicksilver_lab.bench.emulator.nodes.nodes import Accept, EmulatedNodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay
 from quicksilver_lab.bench.emulator.reports import Traffic
-from quicksilver_lab.bench.emulator.site import Site, Wiring
-from quicksilver_lab.bench.load.child_process import Child
+from quicksilver_lab.bench.emulator.site import EmulatedSite, Wiring
+from quicksilver_lab.bench.load.child_process import LoadChild
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 
@@ -74,8 +74,8 @@ class _Field:
 
     def __init__(self, plot: Plot) -> None:
         self._plot = plot
-        self._groups: list[Nodes] = []
-        self._sites: list[Site] = []
+        self._groups: list[EmulatedNodes] = []
+        self._sites: list[EmulatedSite] = []
         self._traffic = Traffic()
         self._wiring = Wiring(
             Policies.load(dict(plot.policies)), SidecarSettings(), plot.rest, SidecarMetrics(), self._traffic
@@ -89,17 +89,17 @@ class _Field:
         capacity = Resources(plot.slots * TASK_MB, plot.slots)
 
         def accept(node: EmulatedNode) -> Accept:
-            site = Site(node.id, capacity, float(plot.slots), node, self._wiring)
+            site = EmulatedSite(node.id, capacity, float(plot.slots), node, self._wiring)
             node.observer = site
             sites.append(site)
             return site.client
 
         port = plot.first_port + len(self._groups)
-        group = Nodes(
+        group = EmulatedNodes(
             NodeSettings(
                 vcores=plot.slots,
                 memory_mb=plot.slots * TASK_MB,
-                relay=Relay(mark_guaranteed=True),
+                relay=ReportRelay(mark_guaranteed=True),
                 max_queue_length=_NM_QUEUE,
                 port=port,
             )
@@ -180,7 +180,7 @@ def stream(rate: float, seconds: float, tasks: int = 20, runs_s: float = 2.0) ->
         yield JobSpec(number, number * every_s, "short", (TaskSpec(runs_s),) * tasks, told_s=runs_s, memory_mb=TASK_MB)
 
 
-class FieldProcess(Child):
+class FieldProcess(LoadChild):
     """The field in its process; use it in a with block."""
 
     def __init__(self, plot: Plot) -> None:

@@ -19,7 +19,7 @@ import requests
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
-from quicksilver_lab.bench.load.loadgen import LoadProcess, Measured, Phase
+from quicksilver_lab.bench.load.loadgen import LoadPhase, LoadProcess, Measured
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.procstat import cpu_s, machine_cpu_s, rss_mb
 from quicksilver_lab.bench.relay import closed_figures, paced_figures
@@ -40,7 +40,7 @@ _POLL_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScalePlan:
     """What is measured. nodes, masters: sizes, growing. seconds: of one phase, of which each point has 4 * rounds."""
 
     nodes: tuple[int, ...] = (64, 256, 1000)
@@ -60,14 +60,16 @@ class Plan:
     saturation_rounds: int = 3
 
 
-QUICK: Final = Plan(nodes=(64,), masters=(10, 100), rounds=1, idle_s=3, churn_s=5, heating_s=5, saturation_rounds=1)
+QUICK: Final = ScalePlan(
+    nodes=(64,), masters=(10, 100), rounds=1, idle_s=3, churn_s=5, heating_s=5, saturation_rounds=1
+)
 
 
 @dataclass(slots=True)
 class Bench:
     """All that runs."""
 
-    plan: Plan
+    plan: ScalePlan
     rm: Running
     stack: LocalDaemons
     field: FieldProcess
@@ -127,7 +129,7 @@ def measure(bench: Bench) -> tuple[dict[str, Any], dict[str, Any]]:
         for masters in plan.masters:
             if masters > bench.masters:
                 bench.connect(masters)
-                bench.load.run(Phase(masters, 0.0, plan.heating_s, share=2))
+                bench.load.run(LoadPhase(masters, 0.0, plan.heating_s, share=2))
                 by_masters.append(_idle(bench) | {"masters": masters})
             figure, raw[f"{nodes} nodes, {masters} masters"] = _point(bench, masters)
             points.append(bench.point() | {"masters": masters} | figure)
@@ -142,7 +144,7 @@ def _result(
     by_nodes: list[dict[str, Any]],
     by_masters: list[dict[str, Any]],
     saturation: dict[str, Any],
-    plan: Plan,
+    plan: ScalePlan,
 ) -> dict[str, Any]:
     least, most = plan.nodes[0], plan.masters[-1]
     growing = {
@@ -232,7 +234,7 @@ def _point(bench: Bench, masters: int) -> tuple[dict[str, Any], dict[str, Any]]:
     direct: list[Measured] = []
     for number in range(plan.rounds):
         for target, share in ((halves, 2 + number % 2), (direct, 0), (proxied, 1), (halves, 3 - number % 2)):
-            target.append(bench.load.run(Phase(masters, plan.warm_up_s, plan.seconds, share, interval_s)))
+            target.append(bench.load.run(LoadPhase(masters, plan.warm_up_s, plan.seconds, share, interval_s)))
     shown = paced_figures(halves)
     beats = [len(sample.latency_us[1]) for sample in proxied]
     with_s, without_s = ([sample.cpu_s["proxy"] for sample in phases] for phases in (proxied, direct))
@@ -260,7 +262,7 @@ def _saturation(bench: Bench) -> tuple[dict[str, Any], list[Any]]:
     rounds = []
     for number in range(plan.saturation_rounds):
         order = (0, 1) if number % 2 == 0 else (1, 0)
-        done = {side: bench.load.run(Phase(masters, plan.warm_up_s, plan.seconds, share=side)) for side in order}
+        done = {side: bench.load.run(LoadPhase(masters, plan.warm_up_s, plan.seconds, share=side)) for side in order}
         rounds.append((done[0], done[1]))
     closed = closed_figures(rounds)
     bench.progress(f"saturated by {masters} masters: {closed['throughput_ratio']['median']} of the direct throughput")
@@ -268,7 +270,7 @@ def _saturation(bench: Bench) -> tuple[dict[str, Any], list[Any]]:
 
 
 @contextmanager
-def running(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> Iterator[Bench]:
+def running(plan: ScalePlan, workdir: Path, base_port: int, progress: Progress) -> Iterator[Bench]:
     """Run ResourceManager, proxy, nodes and load for the time of a with block. Raises QuicksilverError."""
     shape = NodeShape(plan.slots, plan.slots * TASK_MB)
     manager = resource_manager(workdir, shape, RmOptions(base_port, behind_proxy=True), progress)
@@ -348,9 +350,9 @@ def scale(
 
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
-    base = QUICK if quick else Plan()
+    base = QUICK if quick else ScalePlan()
     options = {"nodes": nodes, "masters": masters, "rounds": rounds}
-    plan = Plan(**(asdict(base) | {name: value for name, value in options.items() if value is not None}))
+    plan = ScalePlan(**(asdict(base) | {name: value for name, value in options.items() if value is not None}))
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, load
 from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.results import commit, machine, write
@@ -31,7 +31,7 @@ LEFT_OUT: Final = frozenset(("zoe",))
 """Applications of components, not jobs of tasks: `python -m quicksilver_lab.bench.sim.zoe`."""
 
 
-def once(name: str, jobs: list[Job], cluster: ClusterModel, seed: int) -> dict[str, float]:
+def once(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int) -> dict[str, float]:
     """Return what one run took, and showed."""
     system = load(name)
     settings = system.Settings(**SETTINGS.get(name, {}))
@@ -70,9 +70,9 @@ def sim(nodes: int, tasks: int, busy: float, names: tuple[str, ...], seed: int) 
     click.echo(json.dumps(result))
 
 
-def trace(tasks: int, load_slots: float, seed: int) -> list[Job]:
+def trace(tasks: int, load_slots: float, seed: int) -> list[SimulatedJob]:
     """Return Yahoo-like jobs, as few as have so many tasks, that keep so many slots busy."""
-    jobs: list[Job] = []
+    jobs: list[SimulatedJob] = []
     many = 0
     for job in islice(generate("yahoo", None, seed, load_slots=load_slots), tasks):
         jobs.append(job)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.apollo import SYSTEM
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.sim.__main__ import trace
@@ -45,7 +45,7 @@ PAIRS: Final = (
 MATCHING: Final = tuple((tasks, faster) for faster in (2.0, 10.0) for tasks in (20, 50, 100))
 
 
-def oracle_s(job: Job, tokens: int) -> float:
+def oracle_s(job: SimulatedJob, tokens: int) -> float:
     """Return how long a job takes that never waits for a slot, its tasks in their order, so many at a time (§5.2)."""
     free = [0.0] * max(1, min(tokens, len(job.durations_s)))
     for seconds in job.durations_s:
@@ -53,7 +53,7 @@ def oracle_s(job: Job, tokens: int) -> float:
     return max(free)
 
 
-def figures(result: SimResult, jobs: Sequence[Job]) -> dict[str, float]:
+def figures(result: SimResult, jobs: Sequence[SimulatedJob]) -> dict[str, float]:
     """Return what one run showed. Shares are of the tasks, but for those that name another whole."""
     counts, tasks = result.counts, result.counts["tasks"]
     until_s = jobs[-1].arrives_s
@@ -105,7 +105,7 @@ def _one_seed(load: float, tasks: int, seed: int) -> dict[str, dict[str, float]]
     return by_run
 
 
-def _tasks_of(jobs: Sequence[Job]) -> int:
+def _tasks_of(jobs: Sequence[SimulatedJob]) -> int:
     """Return how many tasks the jobs have together."""
     return sum(len(job.durations_s) for job in jobs)
 

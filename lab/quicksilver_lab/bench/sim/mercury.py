@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import click
 
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems.mercury import MERCURY, Production, world
 from quicksilver.simulator.world.production import World
 from quicksilver_lab.bench.results import commit, machine, write
@@ -49,7 +49,7 @@ ONLY_G: Final[dict[str, Any]] = {"queues": ["*"], "routes": [{"policy": "only_g"
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MercuryRun:
     """One run: a name, mean durations of tasks by the job's class, settings of the system."""
 
     name: str
@@ -89,24 +89,24 @@ def _sigma(sigma: float, **settings: float) -> dict[str, Any]:
     return {"policy": "mean_sigma", "settings": {"c": sigma, **settings}}
 
 
-def _both(name: str, *means_s: float, **settings: Any) -> list[Run]:
+def _both(name: str, *means_s: float, **settings: Any) -> list[MercuryRun]:
     return [
-        Run(f"{name}: only-G", means_s, {"policies": ONLY_G, **settings}),
-        Run(f"{name}: only-Q", means_s, {"policies": only_q(), **settings}),
+        MercuryRun(f"{name}: only-G", means_s, {"policies": ONLY_G, **settings}),
+        MercuryRun(f"{name}: only-Q", means_s, {"policies": only_q(), **settings}),
     ]
 
 
-def _durations(name: str = "", **settings: Any) -> list[Run]:
+def _durations(name: str = "", **settings: Any) -> list[MercuryRun]:
     """Return §7.3, and the tasks of §7.2."""
     return [run for mean_s in (1.2, 2.0, 10.0, 20.0) for run in _both(f"{mean_s:g} s{name}", mean_s, **settings)]
 
 
-def _causes() -> list[Run]:
+def _causes() -> list[MercuryRun]:
     """Return only-G with what other Hadoops and Tez have, each by itself and with `launched`."""
     result = []
     for name, settings in (("", {}), (", launched", {"launch_s": LAUNCH_S})):
         result += [
-            Run(f"1.2 s{name}: only-G, {how}", (1.2,), {"policies": ONLY_G, **settings, **more})
+            MercuryRun(f"1.2 s{name}: only-G, {how}", (1.2,), {"policies": ONLY_G, **settings, **more})
             for how, more in (
                 ("heartbeats at ends", {"end_beats": True}),
                 ("one a heartbeat", {"off_switch": 1}),
@@ -116,23 +116,24 @@ def _causes() -> list[Run]:
     return result
 
 
-def _limits() -> list[Run]:
+def _limits() -> list[MercuryRun]:
     """Return §7.2.1: jobs at once."""
     return [
-        Run(f"jobs, {name} {many}", (1.2,), {"policies": policies, **_MASTERS}, max_jobs=round(many * HALF))
+        MercuryRun(f"jobs, {name} {many}", (1.2,), {"policies": policies, **_MASTERS}, max_jobs=round(many * HALF))
         for name, policies in (("only-G", ONLY_G), ("only-Q", only_q()))
         for many in (100, 150, 200)
     ]
 
 
-def _ks(name: str, **settings: Any) -> list[Run]:
+def _ks(name: str, **settings: Any) -> list[MercuryRun]:
     """Return §7.2.2: k."""
     return [
-        Run(f"k={k}, {name}", (1.2,), {"policies": only_q(place=_k(k)), **_MASTERS, **settings}) for k in (20, 50, 100)
+        MercuryRun(f"k={k}, {name}", (1.2,), {"policies": only_q(place=_k(k)), **_MASTERS, **settings})
+        for k in (20, 50, 100)
     ]
 
 
-def _stragglers(name: str, times: float, **settings: Any) -> list[Run]:
+def _stragglers(name: str, times: float, **settings: Any) -> list[MercuryRun]:
     """Return §7.2.3: some nodes tell waits that are so many times too short; without and with what corrects it."""
     plain = {"order": {"policy": "fifo"}}
     shaped = {
@@ -145,12 +146,14 @@ def _stragglers(name: str, times: float, **settings: Any) -> list[Run]:
         ),
     }
     return [
-        Run(f"{name}: {how}", (1.2,), {"policies": policies, **_MASTERS, **_WRONG, "wrong_times": times, **settings})
+        MercuryRun(
+            f"{name}: {how}", (1.2,), {"policies": policies, **_MASTERS, **_WRONG, "wrong_times": times, **settings}
+        )
         for how, policies in shaped.items()
     ]
 
 
-def _hybrid() -> list[Run]:
+def _hybrid() -> list[MercuryRun]:
     """Return §7.4.1: 80 % of the jobs with tasks of 2 s, 20 % of 50 s; queueable ones killed, or let end."""
     mixed = {
         "50%-Q": only_q(routes=[_gq(1e6, 50)]),
@@ -160,7 +163,7 @@ def _hybrid() -> list[Run]:
     let_end = {f"{name}, let end": {**policies, "preempt": _LET_END} for name, policies in mixed.items()}
     means_s = (2.0, 2.0, 2.0, 2.0, 50.0)
     return [
-        Run(f"hybrid: {name}", means_s, {"policies": policies, "launch_s": LAUNCH_S})
+        MercuryRun(f"hybrid: {name}", means_s, {"policies": policies, "launch_s": LAUNCH_S})
         for name, policies in {"only-G": ONLY_G, "only-Q": only_q(), **mixed, **let_end}.items()
     ]
 
@@ -170,26 +173,28 @@ def _gq(td_s: float, pq: float) -> dict[str, Any]:
     return {"policy": "hybrid_gq", "settings": {"td_s": td_s + LAUNCH_S, "pq": pq}}
 
 
-def _scale() -> list[Run]:
+def _scale() -> list[MercuryRun]:
     """Return the paper's 256 nodes, of 4 slots."""
     large = ClusterModel(nodes=NODES, slots=4)
     return [
-        Run(f"256 nodes: {name}", (1.2,), {"policies": policies, "launch_s": LAUNCH_S}, large, round(8 * 150 * HALF))
+        MercuryRun(
+            f"256 nodes: {name}", (1.2,), {"policies": policies, "launch_s": LAUNCH_S}, large, round(8 * 150 * HALF)
+        )
         for name, policies in (("only-G", ONLY_G), ("only-Q", only_q()))
     ]
 
 
-def _emulated() -> list[Run]:
+def _emulated() -> list[MercuryRun]:
     """Return what bench-mercury runs on a real ResourceManager: its nodes, jobs and heartbeats."""
     settings = {"node_beat_s": 1.0, "end_beats": True, "off_switch": 100, "report_s": 1.0}
     cluster = ClusterModel(nodes=64, slots=4)
     return [
-        Run(f"emulated: {name}", (2.0,), {"policies": policies, **settings}, cluster, 27, tasks=35, sigma=0.0)
+        MercuryRun(f"emulated: {name}", (2.0,), {"policies": policies, **settings}, cluster, 27, tasks=35, sigma=0.0)
         for name, policies in (("only-G", ONLY_G), ("only-Q", only_q()))
     ]
 
 
-def runs() -> dict[str, list[Run]]:
+def runs() -> dict[str, list[MercuryRun]]:
     """Return all that is run, by part."""
     return {
         "durations": _durations(", launched", launch_s=LAUNCH_S),
@@ -213,7 +218,7 @@ def against(name: str) -> str:
     return f"{name.partition(':')[0]}: only-G"
 
 
-def jobs(run: Run, seed: int) -> Iterator[Job]:
+def jobs(run: MercuryRun, seed: int) -> Iterator[SimulatedJob]:
     """Yield jobs without end; the first ones come over the time that one takes, all later ones when they may."""
     rng = Random(f"{run.means_s} {seed}")
     number, sigma, latency_s = 0, run.sigma, run.max_jobs * run.tasks / run.cluster.total_slots * run.cycle_s
@@ -224,10 +229,10 @@ def jobs(run: Run, seed: int) -> Iterator[Job]:
             number += 1
             durations_s = tuple(mean_s * exp(rng.gauss(-(sigma**2) / 2, sigma)) for _ in range(run.tasks))
             arrives_s = min(number / run.max_jobs, 1.0) * latency_s
-            yield Job(number, arrives_s, durations_s, estimate_s=mean_s + run.launch_s)
+            yield SimulatedJob(number, arrives_s, durations_s, estimate_s=mean_s + run.launch_s)
 
 
-def window(run: Run) -> tuple[float, float]:
+def window(run: MercuryRun) -> tuple[float, float]:
     """Return when the window begins and ends, in seconds: two jobs in a row, then as long, or half a minute."""
     if run.window_s is not None:
         return run.window_s
@@ -237,7 +242,7 @@ def window(run: Run) -> tuple[float, float]:
     return float(begin_s), float(begin_s + max(30, ceil(2 * latency_s)))
 
 
-def once(run: Run, seed: int) -> dict[str, float]:
+def once(run: MercuryRun, seed: int) -> dict[str, float]:
     """Return what one run showed."""
     begin_s, until_s = window(run)
     settings = Production(
@@ -275,7 +280,7 @@ def figures(simulated: World, begin_s: float, until_s: float) -> dict[str, float
     }
 
 
-def measure(selected: Iterable[Run], seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
+def measure(selected: Iterable[MercuryRun], seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return gains over what each is compared with, in tasks and jobs per second and mean latency; and raw figures."""
     listed = list(selected)
     raw = {str(seed): {run.name: once(run, seed) for run in listed} for seed in seeds}

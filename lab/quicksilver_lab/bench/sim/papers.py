@@ -13,7 +13,7 @@ Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class PaperWorkload:
     """Jobs of one kind, and what the papers set for them."""
 
     name: str
@@ -51,7 +51,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class PaperVariant:
     """A system with settings other than the workload's."""
 
     system: str
@@ -59,12 +59,12 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PaperPart:
     """One experiment."""
 
     about: str
-    workload: Workload
-    variants: Mapping[str, Variant]
+    workload: PaperWorkload
+    variants: Mapping[str, PaperVariant]
     pairs: tuple[tuple[str, str], ...]
     """Labels of two variants: the first is divided by the second."""
     sizes: tuple[float, ...]
@@ -72,13 +72,13 @@ class Part:
     seeds: int = 1
 
 
-YAHOO: Final = Workload("yahoo", 7.0)
-GOOGLE: Final = Workload("google", 3.0, quantum_s=10_000.0, jobs=50_000)
-CLOUDERA: Final = Workload("cloudera", 12.0, jobs=5_000)
-FACEBOOK: Final = Workload("facebook", 7.0, jobs=50_000)
-NO_GIANTS: Final = Workload("yahoo", 7.0, most_tasks=500, slots=3600.0)
-TESTBED: Final = Workload("kairos_testbed", 3.0, quantum_s=50.0, node_slots=4)
-EXAMPLE: Final = Workload("hawk_example", 7.0)
+YAHOO: Final = PaperWorkload("yahoo", 7.0)
+GOOGLE: Final = PaperWorkload("google", 3.0, quantum_s=10_000.0, jobs=50_000)
+CLOUDERA: Final = PaperWorkload("cloudera", 12.0, jobs=5_000)
+FACEBOOK: Final = PaperWorkload("facebook", 7.0, jobs=50_000)
+NO_GIANTS: Final = PaperWorkload("yahoo", 7.0, most_tasks=500, slots=3600.0)
+TESTBED: Final = PaperWorkload("kairos_testbed", 3.0, quantum_s=50.0, node_slots=4)
+EXAMPLE: Final = PaperWorkload("hawk_example", 7.0)
 LOADS: Final = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 GOOGLE_NODES: Final = (15_000, 17_000, 19_000, 21_000, 23_000)
 HAWK_NODES: Final = (10_000, 15_000, 20_000, 25_000, 40_000)
@@ -93,36 +93,36 @@ HIGH: Final = tuple((1.0, high) for high in (1.3, 1.6, 1.9))
 """Of Eagle's: x in 3, 6, 9 of [0.x, 1] and [1, 1.x] (§3.6.5)."""
 
 
-def _plain(*systems: str) -> dict[str, Variant]:
-    return {name: Variant(name) for name in systems}
+def _plain(*systems: str) -> dict[str, PaperVariant]:
+    return {name: PaperVariant(name) for name in systems}
 
 
-def _against(base: str, variants: Mapping[str, Variant], *, turned: bool = False) -> tuple[tuple[str, str], ...]:
+def _against(base: str, variants: Mapping[str, PaperVariant], *, turned: bool = False) -> tuple[tuple[str, str], ...]:
     """Return each variant beside `base`; turned: `base` beside each."""
     others = [name for name in variants if name != base]
     return tuple((base, name) if turned else (name, base) for name in others)
 
 
-def _all(about: str, workload: Workload, sizes: tuple[float, ...], seeds: int = 1) -> Part:
+def _all(about: str, workload: PaperWorkload, sizes: tuple[float, ...], seeds: int = 1) -> PaperPart:
     pairs = (("hawk", "sparrow"), ("eagle", "hawk"), ("eagle", "dlwl_srpt"))
-    return Part(about, workload, _plain("sparrow", "hawk", "eagle", "dlwl_srpt"), pairs, sizes, seeds)
+    return PaperPart(about, workload, _plain("sparrow", "hawk", "eagle", "dlwl_srpt"), pairs, sizes, seeds)
 
 
-def _breakdown(about: str, workload: Workload, sizes: tuple[float, ...], seeds: int = 1) -> Part:
+def _breakdown(about: str, workload: PaperWorkload, sizes: tuple[float, ...], seeds: int = 1) -> PaperPart:
     variants = {
-        "eagle": Variant("eagle"),
-        "without SSS": Variant("eagle", {"sss": False}),
-        "without least probes": Variant("eagle", {"least_probes": 0}),
-        "without SBP, SRPT": Variant("eagle", {"sticky": False, "srpt": False}),
+        "eagle": PaperVariant("eagle"),
+        "without SSS": PaperVariant("eagle", {"sss": False}),
+        "without least probes": PaperVariant("eagle", {"least_probes": 0}),
+        "without SBP, SRPT": PaperVariant("eagle", {"sticky": False, "srpt": False}),
     }
-    return Part(about, workload, variants, _against("eagle", variants, turned=True), sizes, seeds)
+    return PaperPart(about, workload, variants, _against("eagle", variants, turned=True), sizes, seeds)
 
 
-def _wrong(system: str, low: float, high: float, **more: Any) -> Variant:
-    return Variant(system, {"misestimate_low_ratio": low, "misestimate_high_ratio": high, **more})
+def _wrong(system: str, low: float, high: float, **more: Any) -> PaperVariant:
+    return PaperVariant(system, {"misestimate_low_ratio": low, "misestimate_high_ratio": high, **more})
 
 
-def _misestimation() -> Part:
+def _misestimation() -> PaperPart:
     systems = ("eagle", "dlwl_srpt", "hawk")
     variants, pairs = _plain(*systems, "kairos_slots"), []
     for system in systems:
@@ -131,97 +131,100 @@ def _misestimation() -> Part:
             variants[label] = _wrong(system, low, high)
             pairs.append((label, system))
     pairs += [("kairos_slots", "eagle")]
-    return Part("Eagle §3.6.5, Figure 3.8, for Yahoo-like jobs", YAHOO, variants, tuple(pairs), (0.7, 0.9), 3)
+    return PaperPart("Eagle §3.6.5, Figure 3.8, for Yahoo-like jobs", YAHOO, variants, tuple(pairs), (0.7, 0.9), 3)
 
 
-def _hawk_misestimation() -> Part:
-    variants = {"sparrow": Variant("sparrow"), "hawk": Variant("hawk")}
+def _hawk_misestimation() -> PaperPart:
+    variants = {"sparrow": PaperVariant("sparrow"), "hawk": PaperVariant("hawk")}
     for much in RANGES:
         label = f"hawk {1 - much:.1f} to {1 + much:.1f}"
         variants[label] = _wrong("hawk", 1 - much, 1 + much, misestimate_class=True)
-    return Part("Hawk §2.4.8, Figure 2.11", GOOGLE, variants, _against("sparrow", variants), (15_000,), 3)
+    return PaperPart("Hawk §2.4.8, Figure 2.11", GOOGLE, variants, _against("sparrow", variants), (15_000,), 3)
 
 
-def _cutoffs() -> Part:
+def _cutoffs() -> PaperPart:
     pairs = tuple((f"hawk {cutoff_s:g} s", f"sparrow {cutoff_s:g} s") for cutoff_s in CUTOFFS)
     variants = {
-        label: Variant(label.split()[0], {"cutoff_s": cutoff_s})
+        label: PaperVariant(label.split()[0], {"cutoff_s": cutoff_s})
         for pair, cutoff_s in zip(pairs, CUTOFFS, strict=True)
         for label in pair
     }
-    return Part("Hawk §2.4.7, Figure 2.10", GOOGLE, variants, pairs, (15_000,))
+    return PaperPart("Hawk §2.4.7, Figure 2.10", GOOGLE, variants, pairs, (15_000,))
 
 
-def _contacts() -> Part:
-    variants = {f"{cap}": Variant("hawk", {"contacts": cap}) for cap in CONTACTS}
-    return Part("Hawk §2.4.9, Figure 2.12: contacts", GOOGLE, variants, _against("1", variants), (15_000,))
+def _contacts() -> PaperPart:
+    variants = {f"{cap}": PaperVariant("hawk", {"contacts": cap}) for cap in CONTACTS}
+    return PaperPart("Hawk §2.4.9, Figure 2.12: contacts", GOOGLE, variants, _against("1", variants), (15_000,))
 
 
-def _kairos(workload: Workload, sizes: tuple[float, ...], seeds: int, *extras: int) -> Part:
-    variants = {"eagle": Variant("eagle")}
-    variants |= {f"kairos, Q={extra}": Variant("kairos_slots", {"extra": extra}) for extra in extras}
+def _kairos(workload: PaperWorkload, sizes: tuple[float, ...], seeds: int, *extras: int) -> PaperPart:
+    variants = {"eagle": PaperVariant("eagle")}
+    variants |= {f"kairos, Q={extra}": PaperVariant("kairos_slots", {"extra": extra}) for extra in extras}
     about = "Kairos §4.6.3, Figures 4.8 and 4.9"
-    return Part(about, workload, variants, _against("eagle", variants), sizes, seeds)
+    return PaperPart(about, workload, variants, _against("eagle", variants), sizes, seeds)
 
 
-def _kairos_google() -> Part:
-    variants = {"eagle": Variant("eagle"), "kairos": Variant("kairos_slots")}
+def _kairos_google() -> PaperPart:
+    variants = {"eagle": PaperVariant("eagle"), "kairos": PaperVariant("kairos_slots")}
     variants |= {
-        f"kairos, W={quantum_s} s": Variant("kairos_slots", {"quantum_s": quantum_s}) for quantum_s in (100, 1000)
+        f"kairos, W={quantum_s} s": PaperVariant("kairos_slots", {"quantum_s": quantum_s}) for quantum_s in (100, 1000)
     }
     about = "Kairos §4.6.3, Figure 4.8; and with a shorter W than its own"
-    return Part(about, GOOGLE, variants, _against("eagle", variants), GOOGLE_NODES)
+    return PaperPart(about, GOOGLE, variants, _against("eagle", variants), GOOGLE_NODES)
 
 
-def _kairos_settings() -> Part:
-    variants = {"default": Variant("kairos_slots")}
-    variants |= {f"Q={extra}": Variant("kairos_slots", {"extra": extra}) for extra in (1, 4, 8, 20)}
-    variants |= {f"W={quantum_s} s": Variant("kairos_slots", {"quantum_s": quantum_s}) for quantum_s in (10, 50, 1000)}
-    about = "Kairos §4.5.3 has W and Q on its test bed; here for Yahoo-like jobs"
-    return Part(about, YAHOO, variants, _against("default", variants), (0.7,), 3)
-
-
-def _testbed() -> Part:
-    variants = {"Var, Q=4, W=50 s": Variant("kairos_slots", {"extra": 4}), **_plain("yarn_fifo", "bigc")}
-    variants |= {f"Q={extra}": Variant("kairos_slots", {"extra": extra}) for extra in (2, 8)}
+def _kairos_settings() -> PaperPart:
+    variants = {"default": PaperVariant("kairos_slots")}
+    variants |= {f"Q={extra}": PaperVariant("kairos_slots", {"extra": extra}) for extra in (1, 4, 8, 20)}
     variants |= {
-        f"W={quantum_s} s": Variant("kairos_slots", {"extra": 4, "quantum_s": quantum_s}) for quantum_s in (10, 100)
+        f"W={quantum_s} s": PaperVariant("kairos_slots", {"quantum_s": quantum_s}) for quantum_s in (10, 50, 1000)
     }
-    variants |= {ties: Variant("kairos_slots", {"extra": 4, "ties": ties}) for ties in ("sum", "random")}
+    about = "Kairos §4.5.3 has W and Q on its test bed; here for Yahoo-like jobs"
+    return PaperPart(about, YAHOO, variants, _against("default", variants), (0.7,), 3)
+
+
+def _testbed() -> PaperPart:
+    variants = {"Var, Q=4, W=50 s": PaperVariant("kairos_slots", {"extra": 4}), **_plain("yarn_fifo", "bigc")}
+    variants |= {f"Q={extra}": PaperVariant("kairos_slots", {"extra": extra}) for extra in (2, 8)}
+    variants |= {
+        f"W={quantum_s} s": PaperVariant("kairos_slots", {"extra": 4, "quantum_s": quantum_s})
+        for quantum_s in (10, 100)
+    }
+    variants |= {ties: PaperVariant("kairos_slots", {"extra": 4, "ties": ties}) for ties in ("sum", "random")}
     for label, extra in (("none starves", 4), ("none starves, Q=200", 200)):
-        variants[label] = Variant("kairos_slots", {"extra": extra, "starve_quanta": _NEVER})
+        variants[label] = PaperVariant("kairos_slots", {"extra": extra, "starve_quanta": _NEVER})
     about = "Kairos §4.5.3, Figures 4.4, 4.6 and 4.7"
-    return Part(about, TESTBED, variants, _against("Var, Q=4, W=50 s", variants), (30,), 10)
+    return PaperPart(about, TESTBED, variants, _against("Var, Q=4, W=50 s", variants), (30,), 10)
 
 
-def _hawk_parts() -> Part:
+def _hawk_parts() -> PaperPart:
     variants = {
-        "hawk": Variant("hawk"),
-        "without central": Variant("hawk", {"central": False}),
-        "without partition": Variant("hawk", {"short_partition_ratio": 0.0}),
-        "without stealing": Variant("hawk", {"contacts": 0}),
+        "hawk": PaperVariant("hawk"),
+        "without central": PaperVariant("hawk", {"central": False}),
+        "without partition": PaperVariant("hawk", {"short_partition_ratio": 0.0}),
+        "without stealing": PaperVariant("hawk", {"contacts": 0}),
     }
-    return Part("Hawk §2.4.4, Figure 2.7", GOOGLE, variants, _against("hawk", variants), (15_000,))
+    return PaperPart("Hawk §2.4.4, Figure 2.7", GOOGLE, variants, _against("hawk", variants), (15_000,))
 
 
-def _beside(about: str, base: str, name: str, than: Variant, sizes: tuple[float, ...], **extra: Any) -> Part:
+def _beside(about: str, base: str, name: str, than: PaperVariant, sizes: tuple[float, ...], **extra: Any) -> PaperPart:
     system = base.split()[0]
-    variants = {base: Variant(system, extra), name: than}
-    return Part(about, GOOGLE, variants, ((base, name),), sizes)
+    variants = {base: PaperVariant(system, extra), name: than}
+    return PaperPart(about, GOOGLE, variants, ((base, name),), sizes)
 
 
-def _heartbeats() -> Part:
-    variants = {f"{beat} s": Variant("dlwl_srpt", {"heartbeat_s": beat}) for beat in (3, 5, 7)}
-    variants["eagle"] = Variant("eagle")
+def _heartbeats() -> PaperPart:
+    variants = {f"{beat} s": PaperVariant("dlwl_srpt", {"heartbeat_s": beat}) for beat in (3, 5, 7)}
+    variants["eagle"] = PaperVariant("eagle")
     pairs = (("5 s", "3 s"), ("7 s", "3 s"), ("eagle", "3 s"))
-    return Part("Eagle §3.6.2, Figure 3.4: DLWL+SRPT's heartbeat", GOOGLE, variants, pairs, (15_000,), 3)
+    return PaperPart("Eagle §3.6.2, Figure 3.4: DLWL+SRPT's heartbeat", GOOGLE, variants, pairs, (15_000,), 3)
 
 
-PARTS: Final[Mapping[str, Part]] = {
-    "example": Part(
+PARTS: Final[Mapping[str, PaperPart]] = {
+    "example": PaperPart(
         "Hawk §2.2.3",
         EXAMPLE,
-        {"sparrow": Variant("sparrow", {"distinct": True}), **_plain("hawk", "eagle")},
+        {"sparrow": PaperVariant("sparrow", {"distinct": True}), **_plain("hawk", "eagle")},
         (("hawk", "sparrow"), ("eagle", "hawk")),
         (15_000,),
         5,
@@ -229,11 +232,11 @@ PARTS: Final[Mapping[str, Part]] = {
     "yahoo": _all("Hawk Figure 2.6, Eagle Figures 3.2 and 3.3, by load", YAHOO, LOADS, 5),
     "yahoo-nodes": _all("the same, by nodes; Table 3.2", YAHOO, (4000, 6000, 8000), 5),
     "google": _all("Hawk Figure 2.5, Eagle Figures 3.2 and 3.3, Table 3.2", GOOGLE, GOOGLE_NODES),
-    "google-hawk": Part(
+    "google-hawk": PaperPart(
         "Hawk §2.4.2, Figure 2.5", GOOGLE, _plain("sparrow", "hawk"), (("hawk", "sparrow"),), HAWK_NODES
     ),
     "cloudera": _all("Hawk Figure 2.6, Eagle Figures 3.2 and 3.3, Table 3.2", CLOUDERA, (0.7, 0.9)),
-    "facebook": Part(
+    "facebook": PaperPart(
         "Hawk §2.4.3, Figure 2.6", FACEBOOK, _plain("sparrow", "hawk"), (("hawk", "sparrow"),), (0.7, 0.9)
     ),
     "hawk-parts": _hawk_parts(),
@@ -241,11 +244,11 @@ PARTS: Final[Mapping[str, Part]] = {
         "Hawk §2.4.5, Figure 2.8",
         "hawk",
         "all central",
-        Variant("clwl", {"short_partition_ratio": 0.0}),
+        PaperVariant("clwl", {"short_partition_ratio": 0.0}),
         (*HAWK_NODES, 50_000),
     ),
     "hawk-split": _beside(
-        "Hawk §2.4.6, Figure 2.9", "hawk", "split", Variant("hawk", {"split": True, "contacts": 0}), HAWK_NODES
+        "Hawk §2.4.6, Figure 2.9", "hawk", "split", PaperVariant("hawk", {"split": True, "contacts": 0}), HAWK_NODES
     ),
     "hawk-cutoff": _cutoffs(),
     "hawk-misestimation": _hawk_misestimation(),
@@ -256,7 +259,7 @@ PARTS: Final[Mapping[str, Part]] = {
         "Eagle §3.6.3: 20 % kept for short jobs",
         "eagle of 0.2",
         "without SSS",
-        Variant("eagle", {"sss": False, "short_partition_ratio": 0.2}),
+        PaperVariant("eagle", {"sss": False, "short_partition_ratio": 0.2}),
         (15_000,),
         short_partition_ratio=0.2,
     ),
@@ -264,7 +267,7 @@ PARTS: Final[Mapping[str, Part]] = {
         "Eagle §3.6.4, Figure 3.7",
         "eagle without SBP, SRPT",
         "clwl",
-        Variant("clwl"),
+        PaperVariant("clwl"),
         GOOGLE_NODES,
         sticky=False,
         srpt=False,
@@ -272,10 +275,10 @@ PARTS: Final[Mapping[str, Part]] = {
     "eagle-heartbeat": _heartbeats(),
     "misestimation": _misestimation(),
     "kairos": _kairos(YAHOO, (0.5, 0.7, 0.8, 0.9), 5, 2, 20),
-    "kairos-no-giants": Part(
+    "kairos-no-giants": PaperPart(
         "the same without jobs of more than 500 tasks; short ones are 7 % of the work left",
         NO_GIANTS,
-        {**_plain("eagle", "kairos_slots"), "eagle of 0.1": Variant("eagle", {"short_partition_ratio": 0.1})},
+        {**_plain("eagle", "kairos_slots"), "eagle of 0.1": PaperVariant("eagle", {"short_partition_ratio": 0.1})},
         (("kairos_slots", "eagle"), ("kairos_slots", "eagle of 0.1")),
         (4000,),
         2,

@@ -44,7 +44,7 @@ PEER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PeerRun:
     """What one process needed and found."""
 
     cpu_s: float
@@ -103,16 +103,16 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": "0"}
 
 
-def theirs(source: str, python: str | None, system: str, trace: Path, nodes: int, seed: int, folder: Path) -> Run:
+def theirs(source: str, python: str | None, system: str, trace: Path, nodes: int, seed: int, folder: Path) -> PeerRun:
     """Run the peer once. python: an interpreter of Python 2; None: this one, with the program translated."""
     text = seeded(source, seed)
     (folder / "peer.py").write_text(text if python else python3(text))
     (folder / "bitmap.py").write_text(BITMAP)
     cpu_s, rss_mb = timed([python or sys.executable, "peer.py", *peer_arguments(system, trace, nodes)], folder)
-    return Run(cpu_s, rss_mb, finished((folder / "finished_file").read_text()))
+    return PeerRun(cpu_s, rss_mb, finished((folder / "finished_file").read_text()))
 
 
-def simulated(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> Run:
+def simulated(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> PeerRun:
     """Run the simulator once."""
     out = folder / "ours.json"
     command = [
@@ -126,10 +126,10 @@ def simulated(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> 
         str(out),
     ]
     cpu_s, rss_mb = timed(command, folder)
-    return Run(cpu_s, rss_mb, json.loads(out.read_text()))
+    return PeerRun(cpu_s, rss_mb, json.loads(out.read_text()))
 
 
-def compared(tasks: int, peers: list[Run], own: list[Run]) -> dict[str, Any]:
+def compared(tasks: int, peers: list[PeerRun], own: list[PeerRun]) -> dict[str, Any]:
     """Return figures of one system and their ratios.
 
     Percentiles are means over the seeds. `error`: the standard error of their ratio; `outside`: those whose ratio is
@@ -152,7 +152,7 @@ def compared(tasks: int, peers: list[Run], own: list[Run]) -> dict[str, Any]:
     return result
 
 
-def _of(klass: str, q: float) -> Callable[[Run], float]:
+def _of(klass: str, q: float) -> Callable[[PeerRun], float]:
     return lambda run: round(nearest_rank(run.done[klass], q), 2) if run.done[klass] else math.nan
 
 
@@ -180,7 +180,9 @@ def _trace(trace: Path | None, jobs: int, folder: Path) -> tuple[Path, int, floa
     return path.resolve(), tasks, work_s / last_s
 
 
-def _both(peer: Path, python: str | None, system: str, trace: Path, nodes: int, seed: int, folder: Path) -> list[Run]:
+def _both(
+    peer: Path, python: str | None, system: str, trace: Path, nodes: int, seed: int, folder: Path
+) -> list[PeerRun]:
     try:
         runs = [theirs(peer.read_text(), python, system, trace, nodes, seed, folder)]
     except NoPeerError as error:
@@ -230,7 +232,7 @@ def main(
         about: dict[str, Any] = {"tasks": tasks, "nodes": count, "load": round(load_nodes / count, 3), "seeds": seeds}
         about["first_seed"] = first_seed
         about |= {"peer_python": peer_python or "translated", "machine": machine(), "commit": commit()}
-        runs: dict[str, list[list[Run]]] = {system: [] for system in names}
+        runs: dict[str, list[list[PeerRun]]] = {system: [] for system in names}
         result: dict[str, Any] = {}
         for seed, system in product(range(first_seed, first_seed + seeds), names):
             of = runs[system]

@@ -61,7 +61,7 @@ class Shuffling:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptRun:
     """One real run: its store and settings lie in `folder`."""
 
     kind: str
@@ -142,12 +142,12 @@ def _task(job: int, letter: str, number: int, at_ms: int, sleep_s: float) -> dic
 
 def record(
     kind: str, seeds: Iterable[int], rounds: Iterable[int], workdir: Path, base_port: int, progress: Progresses
-) -> Iterator[Kept]:
+) -> Iterator[KeptRun]:
     """Run all on one cluster, and yield each run when it is over.
 
     Raises ClusterError, LocalDaemonsError, JobFailedError.
     """
-    plan = real.Plan()
+    plan = real.RealPlan()
     cluster = Cluster(real.spec(plan, workdir / kind, base_port))
     variants, _ = real.variants(POLICIES)
     progress(f"{kind}: starting a cluster of {plan.nodes} nodes")
@@ -166,7 +166,7 @@ def record(
                     if wrong:
                         raise JobFailedError(wrong[0], place=f"{kind} {name}", remedy=f"read the logs in {folder}")
                     progress(f"{kind} {name} is over")
-                    yield Kept(kind, variant.name, seed, number, folder)
+                    yield KeptRun(kind, variant.name, seed, number, folder)
     finally:
         cluster.stop()
 
@@ -176,23 +176,23 @@ def _gridmix(env: Environment, seed: int) -> list[str]:
     plan = Shuffling()
     trace = env.cluster.spec.workdir / f"rumen-{seed}.json"
     trace.write_text(rumen(plan, seed))
-    outcome = gridmix_run.run_gridmix(env, gridmix_run.Plan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
+    outcome = gridmix_run.run_gridmix(env, gridmix_run.GridmixPlan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
     well = outcome.summary.all_successful and len(outcome.outcomes) == plan.jobs
     return [] if well else [f"not all of {plan.jobs} jobs ended well: {outcome.outcomes}"]
 
 
-def recordings(workdir: Path) -> list[Kept]:
+def recordings(workdir: Path) -> list[KeptRun]:
     """Return the runs that `record` left in a folder."""
     result = []
     for folder in sorted(workdir.glob("*/policies/quicksilver-*-*-*")):
         policy, seed, number = folder.name.removeprefix("quicksilver-").rsplit("-", 2)
-        result.append(Kept(folder.parent.parent.name, policy, int(seed), int(number), folder))
+        result.append(KeptRun(folder.parent.parent.name, policy, int(seed), int(number), folder))
     return result
 
 
-def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
+def replay(runs: Sequence[KeptRun], seeds: int) -> Iterator[Replayed]:
     """Simulate each run with the settings of each kind's policies, `seeds` times each."""
-    plan = real.Plan()
+    plan = real.RealPlan()
     cluster = ClusterModel(plan.nodes, plan.vcores)
     sections = {(run.kind, run.policy): run.section for run in runs}
     for run in runs:
@@ -306,7 +306,7 @@ def main(
         kind: compared([replayed for replayed in replays if replayed.kind == kind])
         for kind in {run.kind for run in runs}
     }
-    plans = {"sleeping": asdict(real.Plan()), "mapreduce": asdict(Shuffling())}
+    plans = {"sleeping": asdict(real.RealPlan()), "mapreduce": asdict(Shuffling())}
     result = {"benchmark": "replay", **by_kind, "broken": broken, "seeds": seeds, "settings": plans, **about}
     raw = {"runs": [asdict(replayed) for replayed in replays]}
     progress(f"written to {results.write('replay', result, raw, folder)}")

@@ -19,11 +19,11 @@ import click
 
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.figures import ALL, LONG, SHORT, figures
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.results import commit, machine, write
-from quicksilver_lab.bench.sim.papers import PARTS, Part, Variant, Workload
+from quicksilver_lab.bench.sim.papers import PARTS, PaperPart, PaperVariant, PaperWorkload
 from quicksilver_lab.bench.stats import spread
 
 _KEPT: Final = tuple(f"{kind}_{name}" for name in (SHORT, LONG, ALL) for kind in ("mean", "p50", "p90", "p99", "wait"))
@@ -33,7 +33,7 @@ _LEAST_NODES: Final = 3
 """From here on a size is nodes, not load."""
 
 
-class Ran(NamedTuple):
+class ReproducedRun(NamedTuple):
     """What is kept of a run."""
 
     figures: dict[str, float]
@@ -45,8 +45,8 @@ class Ran(NamedTuple):
 class Offered(NamedTuple):
     """The jobs of one seed on one cluster."""
 
-    workload: Workload
-    jobs: Sequence[Job]
+    workload: PaperWorkload
+    jobs: Sequence[SimulatedJob]
     cluster: ClusterModel
     seed: int
 
@@ -56,11 +56,11 @@ class Offered(NamedTuple):
         return _slots(self.jobs) / self.cluster.total_slots
 
 
-def _slots(jobs: Sequence[Job]) -> float:
+def _slots(jobs: Sequence[SimulatedJob]) -> float:
     return sum(job.work_s for job in jobs) / (jobs[-1].arrives_s - jobs[0].arrives_s)
 
 
-def jobs_of(workload: Workload, seed: int, first: int | None = None) -> list[Job]:
+def jobs_of(workload: PaperWorkload, seed: int, first: int | None = None) -> list[SimulatedJob]:
     """Return the jobs of a seed. first: so many are drawn, in place of the workload's number."""
     jobs = list(generate(workload.name, first or workload.jobs, seed))
     if workload.most_tasks is not None:
@@ -71,14 +71,14 @@ def jobs_of(workload: Workload, seed: int, first: int | None = None) -> list[Job
     return [replace(job, arrives_s=job.arrives_s / times) for job in jobs]
 
 
-def offered(workload: Workload, size: float, jobs: Sequence[Job], seed: int) -> Offered:
+def offered(workload: PaperWorkload, size: float, jobs: Sequence[SimulatedJob], seed: int) -> Offered:
     """Return jobs on the cluster of a size."""
     slots = workload.node_slots
     nodes = ceil(_slots(jobs) / size / slots) if size < _LEAST_NODES else int(size)
     return Offered(workload, jobs, ClusterModel(nodes, slots), seed)
 
 
-def once(variant: Variant, offer: Offered) -> Ran:
+def once(variant: PaperVariant, offer: Offered) -> ReproducedRun:
     """Run one system. Raises SimulatorError when tasks were lost or doubled."""
     system, begun_s = load(variant.system), process_time()
     settings = offer.workload.settings_of(variant.system, variant.extra)
@@ -90,14 +90,14 @@ def once(variant: Variant, offer: Offered) -> Ran:
     values = {name: metrics[name] for name in _KEPT if name in metrics}
     values |= {"busy": _busy(result, offer.jobs[-1].arrives_s), "utilisation_p50": metrics["utilisation_p50"]}
     values |= {"utilisation_max": metrics["utilisation_max"], "cpu_s": round(process_time() - begun_s, 2)}
-    return Ran(values, result.counts, {job.number: job.completion_s for job in result.jobs})
+    return ReproducedRun(values, result.counts, {job.number: job.completion_s for job in result.jobs})
 
 
 def _busy(result: SimResult, until_s: float) -> float:
     return fmean(share for at_s, share in result.busy if at_s <= until_s)
 
 
-def beside(own: Ran, base: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
+def beside(own: ReproducedRun, base: ReproducedRun, long_jobs: frozenset[int]) -> dict[str, float]:
     """Return own by base: figures, and the shares of jobs that are better, better by half, and no worse.
 
     A class without jobs has none.
@@ -117,7 +117,7 @@ def beside(own: Ran, base: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
     return result
 
 
-def measure(part: Part, sizes: Iterable[float], seeds: int, first: int | None) -> tuple[list[dict[str, Any]], Any]:
+def measure(part: PaperPart, sizes: Iterable[float], seeds: int, first: int | None) -> tuple[list[dict[str, Any]], Any]:
     """Return a row for each size, and the figures of each run."""
     rows: dict[float, list[dict[str, Any]]] = {size: [] for size in sizes}
     for seed in range(1, seeds + 1):
@@ -129,7 +129,7 @@ def measure(part: Part, sizes: Iterable[float], seeds: int, first: int | None) -
     }
 
 
-def _by_label(part: Part, offer: Offered) -> dict[str, Any]:
+def _by_label(part: PaperPart, offer: Offered) -> dict[str, Any]:
     """Return all runs of a size and seed."""
     ran = {}
     for label, variant in part.variants.items():

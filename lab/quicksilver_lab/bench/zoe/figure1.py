@@ -36,17 +36,17 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos.yarn_pb2 import APP_SUCCEEDED
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_apps.client.login import Login
-from quicksilver_apps.client.records import Records
+from quicksilver_apps.client.records import ClientRecords
 from quicksilver_apps.client.rm import END_STATES, Rm, id_of
 from quicksilver_apps.client.session import Session
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.client.submission import Described, Options, Submitter
 from quicksilver_apps.description.model import Application
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import TUNED
 from quicksilver_lab.bench.zoe import pool
-from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, System, system
+from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ZoeSystem, system
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.spec import ClusterSpec
@@ -84,7 +84,7 @@ class Figure1Error(QuicksilverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FigureOutcome:
     """One system. Times in seconds, as they were."""
 
     turnaround_s: Mapping[str, float]
@@ -158,11 +158,11 @@ async def _warmed(rm: Rm, submitter: Submitter, folder: Path, progress: Progress
     await _ended(rm, "warm-up", (await submitter.submit(described)).application_id, progress)
 
 
-async def submitted(cluster: Cluster, stretch: float, folder: Path, progress: Progress) -> Outcome:
+async def submitted(cluster: Cluster, stretch: float, folder: Path, progress: Progress) -> FigureOutcome:
     """Submit all requests in their order, and return when each ended. Raises QuicksilverError, TimeoutError."""
-    site = Site.load(cluster.conf_dir)
+    site = ClusterSite.load(cluster.conf_dir)
     session = Session(site, Login.of(site), f"file://{folder}/staging")
-    submitter = Submitter(session, Options(python=sys.executable), Records(folder / "records"))
+    submitter = Submitter(session, Options(python=sys.executable), ClientRecords(folder / "records"))
     limit_s = 2 * stretch * max(max(ends) for ends in ENDS_S.values()) + _BESIDE_S
     async with asyncio.timeout(limit_s), session.rm() as rm:
         await _warmed(rm, submitter, folder, progress)
@@ -174,7 +174,7 @@ async def submitted(cluster: Cluster, stretch: float, folder: Path, progress: Pr
             progress(f"{name} is {ids[name]}")
         moments = {name: await _ended(rm, name, app_id, progress) for name, app_id in ids.items()}
     first_s = min(begun for begun, _ in moments.values())
-    return Outcome({name: round(ended - first_s, 3) for name, (_, ended) in moments.items()})
+    return FigureOutcome({name: round(ended - first_s, 3) for name, (_, ended) in moments.items()})
 
 
 async def _state(rm: Rm, name: str, app_id: str, states: Sequence[int]) -> client_pb2.ApplicationReportProto:
@@ -197,7 +197,7 @@ async def _ended(rm: Rm, name: str, app_id: str, progress: Progress) -> tuple[fl
     return report.startTime / 1000, report.finishTime / 1000
 
 
-def run(competitor: System, stretch: float, workdir: Path, base_port: int, progress: Progress) -> Outcome:
+def run(competitor: ZoeSystem, stretch: float, workdir: Path, base_port: int, progress: Progress) -> FigureOutcome:
     """Run one system on a cluster of its own. Raises QuicksilverError, OSError."""
     cluster = Cluster(cluster_spec(workdir, base_port, competitor.quicksilver))
     cluster.start(progress=progress)
@@ -216,7 +216,7 @@ def run(competitor: System, stretch: float, workdir: Path, base_port: int, progr
         cluster.stop()
 
 
-def judged(name: str, outcome: Outcome, stretch: float) -> dict[str, Any]:
+def judged(name: str, outcome: FigureOutcome, stretch: float) -> dict[str, Any]:
     """Return a system's figures: turnarounds in the paper's seconds, and whether the average is that of the paper."""
     figures: dict[str, Any] = {
         "turnaround_s": dict(outcome.turnaround_s),

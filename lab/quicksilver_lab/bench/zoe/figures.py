@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from quicksilver.simulator.model import SimResult
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, Application
-from quicksilver_lab.bench.emulator.masters.application import ApplicationRecord, Span
+from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, ZoeApplication
+from quicksilver_lab.bench.emulator.masters.application import ApplicationSpan, MasterRecord
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.bench.zoe.live import LiveResult
 from quicksilver_lab.bench.zoe.workload import SERVERS, SHAPE
@@ -64,7 +64,7 @@ def summary(result: LiveResult) -> Figures:
     return figures
 
 
-def _times(ended: Sequence[ApplicationRecord]) -> Figures:
+def _times(ended: Sequence[MasterRecord]) -> Figures:
     turnaround_s = [(record.klass, (record.ended_s or 0.0) - record.submitted_s) for record in ended]
     queuing_s = [(record.klass, record.began_s - record.submitted_s) for record in ended if record.began_s is not None]
     slowdown = [(record.klass, ((record.ended_s or 0.0) - record.submitted_s) / record.runtime_s) for record in ended]
@@ -91,7 +91,7 @@ def _spread(name: str, unit: str, values: Sequence[float]) -> Figures:
     return result | {f"{name}_p{q}{unit}": round(percentile(values, q), 3) for q in (50, 95)}
 
 
-def allocation(records: Sequence[ApplicationRecord]) -> Figures:
+def allocation(records: Sequence[MasterRecord]) -> Figures:
     """Return the memory of containers that run, by the servers' memory.
 
     `allocation` is the mean over time from the first submission to the last end, `allocation_while_arriving` to the
@@ -118,7 +118,7 @@ Steps = list[tuple[float, int]]
 """(moment, MB from then on), by moment."""
 
 
-def steps(spans: Iterable[Span], begin: str) -> Steps:
+def steps(spans: Iterable[ApplicationSpan], begin: str) -> Steps:
     """Return the memory in use over time. begin: "began_s" or "granted_s", from where on a container counts."""
     changes: list[tuple[float, int]] = []
     for span in spans:
@@ -155,7 +155,7 @@ def _samples(used: Steps, from_s: float, to_s: float) -> list[float]:
     return samples
 
 
-def simulated_summary(result: SimResult, applications: Sequence[Application]) -> Figures:
+def simulated_summary(result: SimResult, applications: Sequence[ZoeApplication]) -> Figures:
     """Return the same figures of the simulator, as far as it has them: without any delay, servers as one room."""
     runtime_s = {app.number: app.runtime_s for app in applications}
     turnaround_s = [(job.klass, job.completion_s) for job in result.jobs]

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver_lab.bench import procstat
-from quicksilver_lab.bench.emulator.emulated_quicksilver import Quicksilver, quicksilver
-from quicksilver_lab.bench.emulator.masters.application import ApplicationRecord, ApplicationSpec
+from quicksilver_lab.bench.emulator.emulated_quicksilver import EmulatedQuicksilver, quicksilver
+from quicksilver_lab.bench.emulator.masters.application import ApplicationSpec, MasterRecord
 from quicksilver_lab.bench.emulator.masters.application_masters import ApplicationMasters, ApplicationMastersSettings
-from quicksilver_lab.bench.emulator.nodes.nodes import Nodes, NodeSettings
-from quicksilver_lab.bench.emulator.nodes.tracker import Relay
+from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay
 from quicksilver_lab.bench.emulator.rm import RmOptions, Running, resource_manager, until_running
-from quicksilver_lab.bench.zoe.systems import System
+from quicksilver_lab.bench.zoe.systems import ZoeSystem
 from quicksilver_lab.bench.zoe.workload import SERVERS, SHAPE
 
 Progress = Callable[[str], None]
@@ -50,14 +50,14 @@ class LiveResult:
     """One run of one system. Moments in seconds from the first application's submission on."""
 
     system: str
-    records: list[ApplicationRecord]
+    records: list[MasterRecord]
     counts: dict[str, int] = field(default_factory=dict)
     cpu_s: dict[str, float] = field(default_factory=dict)
     """CPU of ResourceManager, emulator and proxy."""
 
 
 async def run(
-    system: System,
+    system: ZoeSystem,
     specs: Sequence[ApplicationSpec],
     settings: LiveSettings,
     workdir: Path,
@@ -75,7 +75,7 @@ async def run(
         min_allocation_mb=_LEAST_MB,
     )
     async with resource_manager(workdir, SHAPE, options, progress) as rm:
-        nodes = Nodes(_nodes(system, settings))
+        nodes = EmulatedNodes(_nodes(system, settings))
         async with _quicksilver(system, rm, nodes) as through:
             await nodes.start(SERVERS, rm.addresses.tracker, through.accept if through else None)
             try:
@@ -88,18 +88,20 @@ async def run(
                 await nodes.stop()
 
 
-def _nodes(system: System, settings: LiveSettings) -> NodeSettings:
+def _nodes(system: ZoeSystem, settings: LiveSettings) -> NodeSettings:
     return NodeSettings(
         vcores=SHAPE.vcores,
         memory_mb=SHAPE.memory_mb,
-        relay=Relay(mark_guaranteed=system.quicksilver),
+        relay=ReportRelay(mark_guaranteed=system.quicksilver),
         max_queue_length=system.nm_queue_length,
         port=settings.base_port + _NODE_PORT,
     )
 
 
 @asynccontextmanager
-async def _quicksilver(system: System, rm: Running, nodes: Nodes) -> AsyncIterator[Quicksilver | None]:
+async def _quicksilver(
+    system: ZoeSystem, rm: Running, nodes: EmulatedNodes
+) -> AsyncIterator[EmulatedQuicksilver | None]:
     if system.policies is None:
         yield None
         return
@@ -109,12 +111,12 @@ async def _quicksilver(system: System, rm: Running, nodes: Nodes) -> AsyncIterat
 
 
 async def _measured(
-    system: System,
+    system: ZoeSystem,
     specs: Sequence[ApplicationSpec],
     settings: LiveSettings,
     rm: Running,
-    nodes: Nodes,
-    through: Quicksilver | None,
+    nodes: EmulatedNodes,
+    through: EmulatedQuicksilver | None,
 ) -> LiveResult:
     by_id = {node.id: node for node in nodes.nodes}
     origin_s = time.monotonic()

@@ -59,7 +59,7 @@ def serve(units: int, unit_s: float, host: str, port: int) -> None:
     """Answer workers until all units are done. Raises OSError when the port is taken."""
     pool = Pool(units, unit_s)
 
-    class Handler(BaseHTTPRequestHandler):
+    class PoolHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -81,7 +81,7 @@ def serve(units: int, unit_s: float, host: str, port: int) -> None:
         def log_message(self, format: str, *args: object) -> None:
             """Write nothing for a request."""
 
-    with ThreadingHTTPServer((host, port), Handler) as server:
+    with ThreadingHTTPServer((host, port), PoolHandler) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()
         pool.over.wait()

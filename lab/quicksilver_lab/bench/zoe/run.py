@@ -25,8 +25,8 @@ from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.stats import spread
 from quicksilver_lab.bench.zoe.figures import Figures, ratios, simulated_summary, summary
 from quicksilver_lab.bench.zoe.live import LiveResult, LiveSettings, run
-from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ORDERS, SIZES, Order, Size, System, system
-from quicksilver_lab.bench.zoe.workload import CLUSTER, Workload, applications, simulated
+from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ORDERS, SIZES, Order, Size, ZoeSystem, system
+from quicksilver_lab.bench.zoe.workload import CLUSTER, ZoeWorkload, applications, simulated
 
 _PORTS: Final = 24000
 _DEFAULT: Final = "stock,rigid,flexible"
@@ -122,7 +122,7 @@ def zoe(
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
     try:
-        workloads = [Workload(each, many, scale, load) for each in range(seed, seed + seeds)]
+        workloads = [ZoeWorkload(each, many, scale, load) for each in range(seed, seed + seeds)]
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     competitors = [system(name, order, size) for name in systems]
@@ -162,8 +162,8 @@ def zoe(
 
 
 def measure(
-    workload: Workload,
-    competitors: Sequence[System],
+    workload: ZoeWorkload,
+    competitors: Sequence[ZoeSystem],
     order: Order,
     size: Size,
     settings: LiveSettings,
@@ -205,7 +205,7 @@ def measure(
 
 
 def _live(
-    competitor: System, specs: Sequence[ApplicationSpec], settings: LiveSettings, workdir: Path, progress: Progress
+    competitor: ZoeSystem, specs: Sequence[ApplicationSpec], settings: LiveSettings, workdir: Path, progress: Progress
 ) -> LiveResult:
     """Run one system; its folder is empty at the begin and gone at the end, unless it fails."""
     shutil.rmtree(workdir, ignore_errors=True)

@@ -99,7 +99,7 @@ class Ran:
 
 
 @dataclass(slots=True)
-class Run:
+class SparkRun:
     """One system's run."""
 
     system: str
@@ -192,7 +192,7 @@ def system_up(system: str, workdir: Path, base_port: int, progress: Progress) ->
         cluster.stop(progress)
 
 
-def measure(system: str, installation: Installation, work: Work, workdir: Path, progress: Progress) -> Run:
+def measure(system: str, installation: Installation, work: Work, workdir: Path, progress: Progress) -> SparkRun:
     """Run the four applications on a system. Raises QuicksilverError, ClusterError, requests.RequestException."""
     base_port = free_base_port(_NODES)
     with system_up(system, workdir, base_port, progress) as (cluster, proxy_url), Clients() as started:
@@ -287,14 +287,14 @@ class Progression:
                 max(elastic, application["elastic_held"]),
             )
 
-    def run(self, system: str, ids: Mapping[str, str], results: Mapping[str, Path], free_s: float) -> Run:
+    def run(self, system: str, ids: Mapping[str, str], results: Mapping[str, Path], free_s: float) -> SparkRun:
         """Return the run, by the ResourceManager's clock and the applications' own records.
 
         free_s: when the room of the executors was free, in Unix seconds.
         """
         apps = self._apps()
         began_s = min(apps[app_id]["startedTime"] for app_id in ids.values()) / 1000
-        run = Run(system, reclaimed=self._reclaimed)
+        run = SparkRun(system, reclaimed=self._reclaimed)
         for queue, app_id in ids.items():
             app = apps[app_id]
             peak = self._peaks.get(app_id, (0, 0))

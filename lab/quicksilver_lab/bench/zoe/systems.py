@@ -23,7 +23,7 @@ _QUEUE_LENGTH: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class ZoeSystem:
     """One way to run the same applications."""
 
     name: str
@@ -52,14 +52,14 @@ class System:
 NAMES: Final = ("stock", *ADMISSIONS, DEFAULT)
 
 
-def system(name: str, order: Order = "fifo", size: Size = "1d") -> System:
+def system(name: str, order: Order = "fifo", size: Size = "1d") -> ZoeSystem:
     """Return a system by its name. Raises KeyError."""
     if name == "stock":
-        return System(name, "Capacity Scheduler with 100 off-switch assignments, asynchronous scheduling")
+        return ZoeSystem(name, "Capacity Scheduler with 100 off-switch assignments, asynchronous scheduling")
     if name == DEFAULT:
-        return System(name, f"quicksilver's preset {DEFAULT}, which admits all", policies={"preset": DEFAULT})
+        return ZoeSystem(name, f"quicksilver's preset {DEFAULT}, which admits all", policies={"preset": DEFAULT})
     if name not in ADMISSIONS:
         raise KeyError(name)
     admit = {"policy": name, "settings": {"order": order, "size": size, "count": "memory"}}
     note = f"quicksilver's preset {PRESET}, admission {name} in the order {order} by {size}"
-    return System(name, note, policies={"preset": PRESET, "admit": admit})
+    return ZoeSystem(name, note, policies={"preset": PRESET, "admit": admit})

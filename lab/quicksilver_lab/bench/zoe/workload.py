@@ -21,7 +21,7 @@ from random import Random
 from typing import Final
 
 from quicksilver.simulator.model import ClusterModel
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, Application
+from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, ZoeApplication
 from quicksilver_lab.bench.emulator.masters.application import COORDINATORS, ApplicationSpec
 from quicksilver_lab.bench.emulator.rm import NodeShape
 
@@ -45,7 +45,7 @@ _RIGID_MB: Final = 16 * _GB
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class ZoeWorkload:
     """Which applications are drawn; equal ones draw equal applications."""
 
     seed: int = 1
@@ -64,7 +64,7 @@ class Workload:
             )
 
 
-def applications(workload: Workload) -> list[ApplicationSpec]:
+def applications(workload: ZoeWorkload) -> list[ApplicationSpec]:
     """Return the applications by arrival, the first at 0 s; times are whole milliseconds."""
     rng = Random(f"zoe {workload.seed}")
     drawn, now_s = [], 0.0
@@ -99,7 +99,7 @@ def _gap_s(rng: Random) -> float:
             return gap_s
 
 
-def simulated(specs: Sequence[ApplicationSpec]) -> list[Application]:
+def simulated(specs: Sequence[ApplicationSpec]) -> list[ZoeApplication]:
     """Return applications for the simulator, where memory alone counts too.
 
     Raises ValueError for one whose core and elastic components differ in size.
@@ -107,10 +107,10 @@ def simulated(specs: Sequence[ApplicationSpec]) -> list[Application]:
     return [_simulated(spec) for spec in specs]
 
 
-def _simulated(spec: ApplicationSpec) -> Application:
+def _simulated(spec: ApplicationSpec) -> ZoeApplication:
     if spec.elastic and spec.core_mb != spec.elastic_mb:
         raise ValueError(f"application {spec.number}: the simulator has components of one size alone")
-    return Application(
+    return ZoeApplication(
         spec.number,
         spec.arrives_s,
         (spec.runtime_s,) * (spec.core + spec.elastic),

@@ -12,8 +12,8 @@ import click
 
 from quicksilver_lab.workloads.containers.checks import facts
 from quicksilver_lab.workloads.containers.compose import NET, PORTS, Compose
-from quicksilver_lab.workloads.containers.engine import Engine, Progress, engine
-from quicksilver_lab.workloads.containers.images import NAMES, Image, Plan, build
+from quicksilver_lab.workloads.containers.engine import ContainerEngine, Progress, engine
+from quicksilver_lab.workloads.containers.images import NAMES, Image, ImagePlan, build
 from quicksilver_lab.workloads.containers.jobs import run_jobs
 from quicksilver_lab.workloads.containers.report import image_lines, report, where_to_look
 from quicksilver_lab.workloads.environment import Progresses, interruptible, one_line_errors
@@ -50,7 +50,7 @@ def images_command(names: tuple[str, ...], **options: Any) -> None:
     with interruptible(), engine(progress) as docker:
         if docker.private:
             raise click.ClickException("no Docker daemon answers; start dockerd, or name it by DOCKER_HOST")
-        for line in image_lines(build(docker, Plan(**options), progress, names or NAMES)):
+        for line in image_lines(build(docker, ImagePlan(**options), progress, names or NAMES)):
             click.echo(line)
 
 
@@ -64,7 +64,7 @@ def images_command(names: tuple[str, ...], **options: Any) -> None:
 def demo_command(keep: bool, private: bool, net: str, ports: str, **options: Any) -> None:
     """Build the images, run a cluster of them and a few jobs, and take all down again."""
     progress, began_s = Progresses(), time.monotonic()
-    plan = Plan(**options)
+    plan = ImagePlan(**options)
     with interruptible(), engine(progress, private=private) as docker:
         had = _image_names(docker)
         compose = Compose(docker, tag=plan.tag, net=net, ports=ports)
@@ -79,7 +79,7 @@ def demo_command(keep: bool, private: bool, net: str, ports: str, **options: Any
             _remove(docker, _image_names(docker) - had)
 
 
-def run_demo(compose: Compose, plan: Plan, progress: Progress) -> list[str]:
+def run_demo(compose: Compose, plan: ImagePlan, progress: Progress) -> list[str]:
     """Build, start, run the jobs, ask the daemons; return the report. Raises WorkloadError."""
     images: list[Image] = build(compose.engine, plan, progress)
     began_s = time.monotonic()
@@ -99,11 +99,11 @@ def _wait_for_interrupt(compose: Compose, progress: Progress) -> None:
             time.sleep(_KEEP_S)
 
 
-def _image_names(docker: Engine) -> set[str]:
+def _image_names(docker: ContainerEngine) -> set[str]:
     return set(docker.docker("images", "--format", "{{.Repository}}:{{.Tag}}", "quicksilver/*").split())
 
 
-def _remove(docker: Engine, names: set[str]) -> None:
+def _remove(docker: ContainerEngine, names: set[str]) -> None:
     """Remove what the demo built; the base's root stays in the cache."""
     if names and not docker.private:
         docker.docker("rmi", *sorted(names))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver_lab.cluster.runtime.jars import locked
-from quicksilver_lab.workloads.containers.engine import BUILD_S, Engine, Progress
+from quicksilver_lab.workloads.containers.engine import BUILD_S, ContainerEngine, Progress
 from quicksilver_lab.workloads.errors import WorkloadError
 
 IMAGE: Final = "quicksilver/base"
@@ -47,7 +47,7 @@ def suite_of(os_release: str) -> str:
     return fields.get("VERSION_CODENAME", DEFAULT_SUITE) if fields.get("ID") == "debian" else DEFAULT_SUITE
 
 
-def make_base(engine: Engine, progress: Progress, suite: str | None = None, cache: Path | None = None) -> str:
+def make_base(engine: ContainerEngine, progress: Progress, suite: str | None = None, cache: Path | None = None) -> str:
     """Import the base image and return its name; the root is made once and cached. Raises WorkloadError."""
     suite = suite or suite_of(Path("/etc/os-release").read_text())
     cache = cache or cache_dir()
@@ -62,7 +62,7 @@ def make_base(engine: Engine, progress: Progress, suite: str | None = None, cach
     return name
 
 
-def python_of(engine: Engine, image: str) -> str:
+def python_of(engine: ContainerEngine, image: str) -> str:
     """Return the minor version of an image's python3, such as "3.11". Raises WorkloadError when it is too old."""
     code = "import sys; print(*sys.version_info[:2], sep='.')"
     version = engine.docker("run", "--rm", "--pull=never", "--network=none", "--entrypoint=python3", image, "-c", code)

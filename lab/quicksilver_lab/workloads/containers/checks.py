@@ -26,7 +26,7 @@ _POLL_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ClusterFacts:
     """What was found. rows: in PostgreSQL, by table; users: who runs each daemon; sizes in the proxy's own words."""
 
     summary: dict[str, Any]
@@ -37,7 +37,7 @@ class Facts:
     """By node: the resizer in use, and why others are not."""
 
 
-def facts(compose: Compose, jobs: Sequence[JobRun]) -> Facts:
+def facts(compose: Compose, jobs: Sequence[JobRun]) -> ClusterFacts:
     """Ask all daemons. Raises OutputError when one of them does not show the jobs."""
     proxy = compose.url("resourcemanager", 8390)
     targets = _eventually(lambda: _targets_up(compose), lambda answer: answer == TARGETS, "Prometheus: targets up")
@@ -49,7 +49,7 @@ def facts(compose: Compose, jobs: Sequence[JobRun]) -> Facts:
     lost = [job.application_id for job in jobs if job.application_id not in known]
     if lost:
         raise OutputError(f"the ResourceManager does not know {lost}", place="jobs")
-    return Facts(summary, targets, rows, _users(compose), _resizers(proxy))
+    return ClusterFacts(summary, targets, rows, _users(compose), _resizers(proxy))
 
 
 def _targets_up(compose: Compose) -> frozenset[str]:

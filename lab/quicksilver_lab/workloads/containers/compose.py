@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from quicksilver_lab.workloads.containers.contexts import SOURCE
-from quicksilver_lab.workloads.containers.engine import Engine
+from quicksilver_lab.workloads.containers.engine import ContainerEngine
 from quicksilver_lab.workloads.errors import WorkloadError
 
 FILE: Final = SOURCE / "compose.yaml"
@@ -43,7 +43,7 @@ ADDRESSES: Final[Mapping[str, tuple[int, tuple[int, ...]]]] = {
 class Compose:
     """One project. net, ports: QUICKSILVER_NET and QUICKSILVER_PORTS of compose.yaml."""
 
-    engine: Engine
+    engine: ContainerEngine
     project: str = "quicksilver-demo"
     tag: str = "latest"
     net: str = NET
@@ -57,7 +57,7 @@ class Compose:
 
     def call(self, *arguments: str, timeout_s: float = _DOWN_S, stdin: bytes = b"") -> str:
         """Run a compose command and return its output. Raises WorkloadError."""
-        engine = Engine(self._env(), self.engine.private)
+        engine = ContainerEngine(self._env(), self.engine.private)
         return engine.run(self._argv(arguments), timeout_s=timeout_s, stdin=stdin, cwd=FILE.parent)
 
     def _argv(self, arguments: Sequence[str]) -> list[str]:

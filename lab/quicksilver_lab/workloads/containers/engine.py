@@ -21,7 +21,7 @@ _TAIL_LINES: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ContainerEngine:
     """A Docker daemon; commands talk to it by `env`."""
 
     env: Mapping[str, str]
@@ -52,19 +52,19 @@ class Engine:
 
 
 @contextmanager
-def engine(progress: Progress, *, private: bool = False) -> Iterator[Engine]:
+def engine(progress: Progress, *, private: bool = False) -> Iterator[ContainerEngine]:
     """Yield the daemon that answers (DOCKER_HOST counts), or one for the time of the block that leaves nothing.
 
     private: take one's own even where another one answers. Raises WorkloadError when no daemon can run here.
     """
-    own = Engine({}, private=False)
+    own = ContainerEngine({}, private=False)
     if not private and _answers(own):
         yield own
         return
     progress("starting a Docker daemon of our own" + ("" if private else ": none answers"))
     folder = Path(tempfile.mkdtemp(prefix="quicksilver-docker-"))
     with running_dockerd(folder, storage_driver=storage_driver(folder)) as daemon:
-        yield Engine(daemon.docker_cli_env, private=True)
+        yield ContainerEngine(daemon.docker_cli_env, private=True)
 
 
 def storage_driver(folder: Path) -> str:
@@ -76,7 +76,7 @@ def storage_driver(folder: Path) -> str:
     return "overlay2" if known and kind != "overlayfs" else "vfs"
 
 
-def _answers(candidate: Engine) -> bool:
+def _answers(candidate: ContainerEngine) -> bool:
     try:
         candidate.docker("version")
     except WorkloadError:

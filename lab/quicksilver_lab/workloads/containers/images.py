@@ -10,7 +10,7 @@ from typing import Final
 
 from quicksilver_lab.workloads.containers import contexts
 from quicksilver_lab.workloads.containers.base import make_base, python_of
-from quicksilver_lab.workloads.containers.engine import BUILD_S, Engine, Progress
+from quicksilver_lab.workloads.containers.engine import BUILD_S, ContainerEngine, Progress
 from quicksilver_lab.workloads.errors import WorkloadError
 
 NAMES: Final = ("proxy", "sidecar", "hadoop", "postgres", "prometheus")
@@ -29,7 +29,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImagePlan:
     """What to build from. base: an image that the daemon has, None to make one; archive: see `fill_from_archive`."""
 
     tag: str = "latest"
@@ -43,7 +43,7 @@ def full_name(name: str, tag: str) -> str:
     return f"quicksilver/{name}:{tag}"
 
 
-def build(engine: Engine, plan: Plan, progress: Progress, names: Iterable[str] = NAMES) -> list[Image]:
+def build(engine: ContainerEngine, plan: ImagePlan, progress: Progress, names: Iterable[str] = NAMES) -> list[Image]:
     """Build the images of these names and return them in this order. Raises WorkloadError."""
     names = list(names)
     base = plan.base or make_base(engine, progress)
@@ -66,7 +66,7 @@ def build(engine: Engine, plan: Plan, progress: Progress, names: Iterable[str] =
     return images
 
 
-def _build(engine: Engine, plan: Plan, name: str, base: str) -> None:
+def _build(engine: ContainerEngine, plan: ImagePlan, name: str, base: str) -> None:
     source = contexts.SOURCE
     options = ["--network=host", "--build-arg", f"BASE={base}", "--tag", full_name(name, plan.tag)]
     if name in ("proxy", "sidecar"):
@@ -82,6 +82,6 @@ def _build(engine: Engine, plan: Plan, name: str, base: str) -> None:
     engine.docker("build", *options, *where, timeout_s=BUILD_S)
 
 
-def _inspect(engine: Engine, image: str, build_s: float) -> Image:
+def _inspect(engine: ContainerEngine, image: str, build_s: float) -> Image:
     size, user = engine.docker("image", "inspect", "--format", "{{.Size}} {{.Config.User}}", image).split()
     return Image(image, int(size) / MB, build_s, user)

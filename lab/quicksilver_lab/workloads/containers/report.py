@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quicksilver_lab.workloads.containers.checks import Facts
+from quicksilver_lab.workloads.containers.checks import ClusterFacts
 from quicksilver_lab.workloads.containers.compose import Compose
 from quicksilver_lab.workloads.containers.images import Image
 from quicksilver_lab.workloads.containers.jobs import JobRun
@@ -18,7 +18,7 @@ def image_lines(images: Sequence[Image]) -> list[str]:
     return ["Images (with their base), time to build, user:", *rows]
 
 
-def report(jobs: Sequence[JobRun], facts: Facts) -> list[str]:
+def report(jobs: Sequence[JobRun], facts: ClusterFacts) -> list[str]:
     """Return what the jobs were and what the daemons know of them."""
     summary = facts.summary
     by_node = ", ".join(

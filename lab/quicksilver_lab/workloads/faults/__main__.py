@@ -22,7 +22,7 @@ from quicksilver_lab.workloads.clients import Progress
 from quicksilver_lab.workloads.environment import Progresses, interruptible, one_line_errors
 from quicksilver_lab.workloads.faults import causes, checks, plan
 from quicksilver_lab.workloads.faults.inject import Injector
-from quicksilver_lab.workloads.faults.jobs import MAPREDUCE, SHELL, SPARK, Jobs, Lane, Outcome
+from quicksilver_lab.workloads.faults.jobs import MAPREDUCE, SHELL, SPARK, FaultJobs, FaultOutcome, Lane
 from quicksilver_lab.workloads.faults.toxic import Between, Toxics
 from quicksilver_lab.workloads.servers.postgres import Postgres
 from quicksilver_lab.workloads.spark import DEFAULT_PYTHON, find_spark
@@ -48,7 +48,7 @@ _AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class CampaignOptions:
     """What a campaign is run with."""
 
     workdir: Path
@@ -99,7 +99,7 @@ def node_settings(node: NodeAddresses) -> dict[str, Any]:
 
 @contextmanager
 def site(
-    options: Options, progress: Progress
+    options: CampaignOptions, progress: Progress
 ) -> Iterator[tuple[Cluster, LocalDaemons | None, Toxics | None, Postgres | None]]:
     """Run a cluster with relays between all parts, the store, proxy and sidecars for the time of a with block."""
     spec = ClusterSpec(
@@ -140,7 +140,7 @@ def site(
         yield cluster, stack, toxics, store
 
 
-def run(options: Options, progress: Progress) -> dict[str, Any]:
+def run(options: CampaignOptions, progress: Progress) -> dict[str, Any]:
     """Run a campaign; return its result."""
     with site(options, progress) as (cluster, stack, toxics, store):
         stop = threading.Event()
@@ -174,14 +174,14 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         }
 
 
-def _lanes(options: Options, cluster: Cluster, stop: threading.Event) -> list[Lane]:
+def _lanes(options: CampaignOptions, cluster: Cluster, stop: threading.Event) -> list[Lane]:
     marks = cluster.spec.workdir / "marks"
-    jobs = Jobs(cluster, marks, find_spark(DEFAULT_PYTHON) if SPARK in options.lanes else None)
-    runs: dict[str, Callable[[Outcome], None]] = {MAPREDUCE: jobs.mapreduce, SHELL: jobs.shell, SPARK: jobs.spark}
+    jobs = FaultJobs(cluster, marks, find_spark(DEFAULT_PYTHON) if SPARK in options.lanes else None)
+    runs: dict[str, Callable[[FaultOutcome], None]] = {MAPREDUCE: jobs.mapreduce, SHELL: jobs.shell, SPARK: jobs.spark}
     return [Lane(kind, runs[kind], stop, 10.0 if kind == SPARK else 0.0) for kind in options.lanes]
 
 
-def _campaign(injector: Injector, outcomes: list[Outcome], logs: list[Path]) -> dict[str, Any]:
+def _campaign(injector: Injector, outcomes: list[FaultOutcome], logs: list[Path]) -> dict[str, Any]:
     """Return what became of jobs and containers; marks failures that stock YARN has under the same faults."""
     faults = [injection.as_dict() for injection in injector.done]
     for outcome in outcomes:
@@ -212,7 +212,9 @@ def _counts(stack: LocalDaemons) -> dict[str, Any]:
         return {"error": str(error)}
 
 
-def _inject(options: Options, cluster: Cluster, toxics: Toxics | None, injector: Injector, begun_s: float) -> None:
+def _inject(
+    options: CampaignOptions, cluster: Cluster, toxics: Toxics | None, injector: Injector, begun_s: float
+) -> None:
     nodes = [node.name for node in cluster.spec.node_addresses]
     kinds = {kind: weight for kind, weight in plan.KINDS.items() if not options.plain or kind in plan.STOCK}
     if options.kinds:
@@ -251,7 +253,7 @@ def main(**values: Any) -> None:
     Exit code 1 unless all jobs succeed, MapReduce counts no failed attempt, nothing was started twice or is left.
     """
     values["lanes"] = values["lanes"] or (MAPREDUCE, SHELL, SPARK)
-    options = Options(**values)
+    options = CampaignOptions(**values)
     begun_s = time.monotonic()
     result = run(options, Progresses())
     result = {"campaign": "faults", "yarn": "plain" if options.plain else "quicksilver", "seed": options.seed} | result

@@ -40,7 +40,7 @@ _BREAK_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailureCause:
     """An attempt that MapReduce counted as failed; times are Unix times."""
 
     attempt: str
@@ -58,7 +58,7 @@ class Failure:
         return asdict(self)
 
 
-def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]], queued: Container[str] = ()) -> str:
+def as_on_stock(failure: FailureCause, faults: Iterable[Mapping[str, Any]], queued: Container[str] = ()) -> str:
     """Return which fault explains a failure on plain YARN; "" when none does.
 
     faults: as `Injected.as_dict` gives them. queued: containers that a NodeManager was to launch when it was killed.
@@ -121,13 +121,13 @@ def failed_starts(log: str) -> str:
     return "".join(f"[{when}] {container}: {why}\n" for when, container, why in _STARTS.findall(log))
 
 
-def explained(failure: Failure, faults: Iterable[Mapping[str, Any]], queued: Container[str]) -> Failure:
+def explained(failure: FailureCause, faults: Iterable[Mapping[str, Any]], queued: Container[str]) -> FailureCause:
     """Return the failure with the result of `as_on_stock`."""
     return replace(failure, as_stock=as_on_stock(failure, faults, queued))
 
 
 def _named(
-    faults: Iterable[Mapping[str, Any]], failure: Failure, kinds: set[str], targets: set[str], within_s: float
+    faults: Iterable[Mapping[str, Any]], failure: FailureCause, kinds: set[str], targets: set[str], within_s: float
 ) -> str:
     """Return the last fault of these kinds that came at most so long before the end of the attempt."""
     text = ""

@@ -18,8 +18,8 @@ from quicksilver_lab.cluster import Cluster, ClusterError
 from quicksilver_lab.workloads import clients, mapreduce, spark
 from quicksilver_lab.workloads.distributed_shell import shell_arguments
 from quicksilver_lab.workloads.errors import JobFailedError
-from quicksilver_lab.workloads.faults.causes import Failure, failed_starts
-from quicksilver_lab.workloads.history import History
+from quicksilver_lab.workloads.faults.causes import FailureCause, failed_starts
+from quicksilver_lab.workloads.history import JobHistory
 from quicksilver_lab.workloads.mapreduce import JobOptions
 from quicksilver_lab.workloads.rest import get_json
 
@@ -36,7 +36,7 @@ _QUEUE: Final = "default"
 
 
 @dataclass(slots=True)
-class Outcome:
+class FaultOutcome:
     """One job."""
 
     kind: str
@@ -53,7 +53,7 @@ class Outcome:
     failed_attempts: int = 0
     """Task attempts that MapReduce counted as failed."""
     killed_attempts: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[FailureCause] = field(default_factory=list)
     """MapReduce's diagnostics of each failed attempt."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -64,15 +64,17 @@ class Outcome:
 class Lane(threading.Thread):
     """Jobs of one kind, one after another until it is told to stop; the last one is waited for."""
 
-    def __init__(self, kind: str, run: Callable[[Outcome], None], stop: threading.Event, pause_s: float = 0.0) -> None:
+    def __init__(
+        self, kind: str, run: Callable[[FaultOutcome], None], stop: threading.Event, pause_s: float = 0.0
+    ) -> None:
         super().__init__(name=kind)
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[FaultOutcome] = []
         self._kind, self._run, self._stop_asked, self._pause_s = kind, run, stop, pause_s
 
     def run(self) -> None:
         """Run jobs."""
         while not self._stop_asked.is_set():
-            outcome = Outcome(self._kind, f"{self._kind.replace(' ', '-')}-{len(self.outcomes) + 1}")
+            outcome = FaultOutcome(self._kind, f"{self._kind.replace(' ', '-')}-{len(self.outcomes) + 1}")
             begun_s = time.monotonic()
             try:
                 self._run(outcome)
@@ -83,7 +85,7 @@ class Lane(threading.Thread):
             self._stop_asked.wait(self._pause_s)
 
 
-class Jobs:
+class FaultJobs:
     """How the three kinds of jobs are run on one cluster; `marks` is a folder where shell tasks leave their traces."""
 
     def __init__(self, cluster: Cluster, marks: Path, installation: spark.Installation | None) -> None:
@@ -95,7 +97,7 @@ class Jobs:
         marks.mkdir(parents=True)
         mapreduce.put_text(cluster, _SOURCE, self._text)
 
-    def mapreduce(self, outcome: Outcome) -> None:
+    def mapreduce(self, outcome: FaultOutcome) -> None:
         """Count words with Hadoop's example and compare."""
         options = JobOptions(
             queue=_QUEUE, properties={"mapreduce.am.max-attempts": ATTEMPTS, "mapreduce.map.speculative": "false"}
@@ -109,14 +111,14 @@ class Jobs:
             raise
         job = clients.job_id(text)
         outcome.application = job.replace("job_", "application_")
-        history = History(self._cluster).job(job, 120.0)
+        history = JobHistory(self._cluster).job(job, 120.0)
         outcome.failed_attempts, outcome.killed_attempts = history.failed_attempts, history.killed_attempts
         outcome.failures = self._failures(job) if history.failed_attempts else []
         wrong = mapreduce.differences(mapreduce.read_counts(self._cluster, target), self._counts)
         outcome.ok = history.state == "SUCCEEDED" and not wrong
         outcome.why = "" if outcome.ok else f"{history.state}, {len(wrong)} words wrong"
 
-    def shell(self, outcome: Outcome, containers: int = 10, sleep_s: int = 6) -> None:
+    def shell(self, outcome: FaultOutcome, containers: int = 10, sleep_s: int = 6) -> None:
         """Run containers that leave their ids and sleep."""
         marks = self._marks / outcome.name
         arguments = shell_arguments(self._cluster, outcome.name, "GUARANTEED", containers, sleep_s, _QUEUE)
@@ -141,7 +143,7 @@ class Jobs:
             log = self._cluster.hadoop(*arguments, check=False).stdout
         return failed_starts(log)
 
-    def spark(self, outcome: Outcome) -> None:
+    def spark(self, outcome: FaultOutcome) -> None:
         """Count words with Spark and compare."""
         assert self._spark is not None
         target = f"{self._folder}/{outcome.name}"
@@ -157,7 +159,7 @@ class Jobs:
         outcome.ok = not wrong
         outcome.why = "" if outcome.ok else f"{len(wrong)} words wrong"
 
-    def _failures(self, job: str) -> list[Failure]:
+    def _failures(self, job: str) -> list[FailureCause]:
         web = self._cluster.spec.jobhistory_web.url
         base = f"{web}/ws/v1/history/mapreduce/jobs/{job}/tasks"
         names = {str(node.web): node.name for node in self._cluster.spec.node_addresses}
@@ -167,7 +169,7 @@ class Jobs:
             for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", []):
                 if attempt["state"] == "FAILED":
                     failures.append(
-                        Failure(
+                        FailureCause(
                             attempt=attempt["id"],
                             container=attempt["assignedContainerId"],
                             node=names.get(attempt["nodeHttpAddress"], ""),

@@ -42,7 +42,7 @@ class MachineError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class VmEnded:
     """How the command ended: its exit code, and all it wrote."""
 
     code: int
@@ -59,7 +59,7 @@ def why_not() -> str:
     return ""
 
 
-def run(kernel: Kernel, checkout: Path, command: str, scratch: Path, *, timeout_s: float) -> Ended:
+def run(kernel: Kernel, checkout: Path, command: str, scratch: Path, *, timeout_s: float) -> VmEnded:
     """Boot, run `command` with /bin/sh in `checkout`, power off. Raises MachineError when no exit code came."""
     initramfs = scratch / "initramfs"
     initramfs.write_bytes(pack(_files(kernel, checkout, command)))
@@ -67,7 +67,7 @@ def run(kernel: Kernel, checkout: Path, command: str, scratch: Path, *, timeout_
         code, output = _boot(_argv(accelerator, kernel.image, initramfs, checkout), timeout_s)
         before, mark, after = output.rpartition(MARK)
         if mark:
-            return Ended(int(after.split()[0]), before)
+            return VmEnded(int(after.split()[0]), before)
         if code == -signal.SIGKILL:
             raise MachineError(f"no exit code within {timeout_s} s:\n{output[-4000:]}")
     raise MachineError(f"QEMU ended with {code}:\n{output[-4000:]}")

@@ -16,7 +16,7 @@ from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
 from quicksilver_lab.bench.emulator.reports import Traffic
-from quicksilver_lab.bench.emulator.site import Site, Slow, Wiring
+from quicksilver_lab.bench.emulator.site import EmulatedSite, Slow, Wiring
 from sidecar.config import SidecarSettings
 from sidecar.gate.start_messages import container_id
 from sidecar.metrics import SidecarMetrics
@@ -47,7 +47,7 @@ class Nm(FakeNm):
 class World:
     nm: Nm
     proxy: FakeProxy
-    site: Site
+    site: EmulatedSite
     port: int
 
     async def grant(self, *serials: int) -> None:
@@ -85,7 +85,7 @@ async def world(vcores: int = 1, **policies: Any) -> AsyncIterator[World]:
     section = {"queues": "*", "routes": [{"policy": "only_q"}]} | policies
     settings = SidecarSettings(report_s=0.2, announce_wait_s=0.3)
     wiring = Wiring(Policies.load(section), settings, sock.getsockname()[:2], SidecarMetrics(), Traffic())
-    site = Site("127.2.0.1:8041", Resources(8192, vcores), 16.0, nm, wiring)
+    site = EmulatedSite("127.2.0.1:8041", Resources(8192, vcores), 16.0, nm, wiring)
     await site.start("127.2.0.1")
     gate = await asyncio.get_running_loop().create_server(site.client, "127.0.0.1", 0)
     try:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.simulator.traces.generators import draws
-from quicksilver.simulator.traces.generators.mercury import BLOCK, WORKLOADS, Kind, Workload
+from quicksilver.simulator.traces.generators.mercury import BLOCK, WORKLOADS, JobKind, Workload
 from quicksilver_lab.bench.emulator import workloads
 from quicksilver_lab.bench.emulator.jobs import Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
@@ -49,15 +49,15 @@ def test_stragglers_take_longer_than_they_are_said_to() -> None:
 
 
 def test_what_is_told_errs_as_much_as_it_may() -> None:
-    wrong = Workload("wrong", (Kind("2s", 1.0, 2.0),), error=0.9)
+    wrong = Workload("wrong", (JobKind("2s", 1.0, 2.0),), error=0.9)
     told = [job.told_s or 0.0 for job in islice(draw(wrong, 256, 1), 200)]
     assert 0.2 <= min(told) < 0.5 and 3.5 < max(told) <= 3.8
-    silent = Workload("silent", (Kind("2s", 1.0, 2.0),), hints=False)
+    silent = Workload("silent", (JobKind("2s", 1.0, 2.0),), hints=False)
     assert next(draw(silent, 256, 1)).told_s is None
 
 
 def test_local_jobs_name_three_hosts_per_task() -> None:
-    local = Workload("local", (Kind("2s", 1.0, 2.0),), local_share=1.0)
+    local = Workload("local", (JobKind("2s", 1.0, 2.0),), local_share=1.0)
     hosts = [f"127.1.0.{n}" for n in range(9)]
     tasks = next(draw(local, 256, 1, hosts=hosts)).tasks
     assert all(len(set(task.hosts)) == 3 and set(task.hosts) <= set(hosts) for task in tasks)
@@ -80,7 +80,7 @@ def test_distributions_have_their_means() -> None:
         with pytest.raises(ValueError, match=r"task|mean|durations"):
             make()
     with pytest.raises(ValueError, match="shares"):
-        Workload("odd", (Kind("a", 0.33, 1.0), Kind("b", 0.67, 1.0)))
+        Workload("odd", (JobKind("a", 0.33, 1.0), JobKind("b", 0.67, 1.0)))
 
 
 TASK = st.builds(

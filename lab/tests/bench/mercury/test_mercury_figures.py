@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from policies.config.notes import notes
 from policies.config.policy_set import Policies
-from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.mercury import compare, plan
 from quicksilver_lab.bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
-from quicksilver_lab.bench.mercury.figures import Window, figures, summary
+from quicksilver_lab.bench.mercury.figures import MeasuredWindow, figures, summary
 from quicksilver_lab.bench.mercury.phases import idle_ratios, phases
 from quicksilver_lab.bench.mercury.raw import packed, unpacked
 
@@ -22,7 +22,7 @@ def run_of(competitor: str, ends_s: list[float], seed: int = 1, workload: str = 
     for number, end_s in enumerate(ends_s):
         task = TaskRecord(number, 0, end_s - 3, end_s - 2.5, end_s - 2, end_s, attempts=1)
         jobs.append(JobRecord(number, "2s", end_s - 4, end_s - 3.5, end_s, [task]))
-    samples = [Sample(float(at), 3, 0, 3) for at in range(25)]
+    samples = [EmulatedSample(float(at), 3, 0, 3) for at in range(25)]
     return RunResult(competitor, workload, seed, 2, 4, 10.0, 10.0, jobs, samples, kills=1, work_lost_s=0.5)
 
 
@@ -58,7 +58,7 @@ def test_equal_blocks_have_no_spread() -> None:
 @given(st.lists(st.floats(0, 30), max_size=40))
 def test_blocks_share_the_window(ends_s: list[float]) -> None:
     run = run_of("a", ends_s)
-    window = Window.of(run)
+    window = MeasuredWindow.of(run)
     in_blocks = sum(sum(block.has(end_s) for end_s in ends_s) for block in window.blocks())
     assert in_blocks == pytest.approx(figures(run)["tasks_per_s"] * window.length_s)
 
@@ -128,7 +128,7 @@ def test_the_plan_names_competitors_that_exist() -> None:
 
 
 def test_the_order_rotates_and_only_the_best_goes_on() -> None:
-    part = plan.Part("fixed_2s", ("only_g_tuned", plan.BEST, "quicksilver_only_q"), ("only_g_fair",), rounds=2)
+    part = plan.PlanPart("fixed_2s", ("only_g_tuned", plan.BEST, "quicksilver_only_q"), ("only_g_fair",), rounds=2)
     first = [step.competitor for step in plan.steps(part, 1, None)]
     assert first == ["only_g_tuned", *OWN_OPPORTUNISTIC, "quicksilver_only_q", "only_g_fair"]
     second = [step.competitor for step in plan.steps(part, 2, "opportunistic_deep")]
@@ -167,11 +167,11 @@ def test_phases_name_where_time_goes() -> None:
 def test_samples_that_come_late_show() -> None:
     run = run_of("a", [12.0])
     assert summary([run], draws=10)["late_s"] == 0
-    run.samples = [Sample(at_s, 0, 0, 0) for at_s in (11.0, 12.5, 13.0)]
+    run.samples = [EmulatedSample(at_s, 0, 0, 0) for at_s in (11.0, 12.5, 13.0)]
     assert summary([run], draws=10)["late_s"] == 0.5
 
 
 def test_idle_slots_count_as_misplaced_up_to_what_waits() -> None:
     run = run_of("a", [12.0])
-    run.samples = [Sample(11.0, 1, 2, 1), Sample(12.0, 3, 5, 3)]
+    run.samples = [EmulatedSample(11.0, 1, 2, 1), EmulatedSample(12.0, 3, 5, 3)]
     assert idle_ratios(run) == {"idle_ratio": 0.5, "idle_while_queued_ratio": 0.375}

@@ -22,7 +22,7 @@ from quicksilver_lab.bench.mixes.mixes import (
     loaded,
     shuffled,
 )
-from quicksilver_lab.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
+from quicksilver_lab.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, MixesPlan, plan
 from quicksilver_lab.bench.mixes.step import MixStep, bound, offered, spec
 from quicksilver_lab.bench.trace import WARM, summary
 
@@ -151,7 +151,7 @@ def test_the_bound_of_a_closed_mix_ends() -> None:
 
 
 def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
-    found = Plan(mixes=("yahoo", "guarantees"), competitors=("only_g_tuned", "only_g_fair", OURS), seeds=2)
+    found = MixesPlan(mixes=("yahoo", "guarantees"), competitors=("only_g_tuned", "only_g_fair", OURS), seeds=2)
     first, second = ([step.competitor for step in found.steps(seed)] for seed in (1, 2))
     assert first == ["only_g_tuned", "only_g_fair", OURS, "only_g_tuned", OURS]
     assert second == ["only_g_fair", OURS, "only_g_tuned", OURS, "only_g_tuned"]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
 from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mixes import run as module
 from quicksilver_lab.bench.mixes.compare import against, best, by_class, gain
 from quicksilver_lab.bench.mixes.figures import figures
 from quicksilver_lab.bench.mixes.goals import LAS, ceilings, goals, least_ratios
-from quicksilver_lab.bench.mixes.plan import Plan
+from quicksilver_lab.bench.mixes.plan import MixesPlan
 from quicksilver_lab.bench.mixes.result import result, summed, take
 from quicksilver_lab.bench.mixes.step import MixStep
 from quicksilver_lab.bench.page.pages import page_of
@@ -33,7 +33,7 @@ def run_of(competitor: str, took_s: float, mix: str = "facebook_77", seed: int =
         tasks = [TaskRecord(number, n, at_s, at_s, at_s + 1, end_s) for n in range(number)]
         jobs.append(JobRecord(number, "k", at_s, at_s, end_s, tasks, work_s=2.0 * number))
     jobs.append(JobRecord(0, WARM, 0.0, 0.0, 100.0, []))
-    samples = [Sample(float(at), 3, 0, 2) for at in range(60)]
+    samples = [EmulatedSample(float(at), 3, 0, 2) for at in range(60)]
     found = RunResult(competitor, mix, seed, 2, 4, 10.0, 20.0, jobs, samples, kills=kills, work_lost_s=kills * 1.0)
     found.cpu_s, found.rss_mb, found.counts = {"rm": 4.0}, {"rm": 500.0}, {"heartbeats": 30}
     return found
@@ -91,15 +91,17 @@ def test_ratios_are_paired_by_seed_and_have_an_interval() -> None:
     assert against(found, OURS, (), "latency_mean_s") is None
 
 
-def made(plan: Plan, *every: RunResult) -> dict[str, Any]:
+def made(plan: MixesPlan, *every: RunResult) -> dict[str, Any]:
     found: dict[tuple[str, str], list[RunResult]] = {}
     for run in every:
         take(found, run)
     return result(plan, found) | {"raw": {"runs": [packed(run) for run in every]}, "benchmark": "mixes"}
 
 
-def plan_of(*mixes: str) -> Plan:
-    return Plan(mixes=mixes, competitors=("only_g_tuned", "only_g_fair", OURS), seeds=1, nodes=4, cores=2, quick=True)
+def plan_of(*mixes: str) -> MixesPlan:
+    return MixesPlan(
+        mixes=mixes, competitors=("only_g_tuned", "only_g_fair", OURS), seeds=1, nodes=4, cores=2, quick=True
+    )
 
 
 def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from quicksilver.report.model import Lines, Table
+from quicksilver.report.model import Lines, ReportTable
 from quicksilver_lab.bench.emulator.model import JobRecord, TaskRecord
 from quicksilver_lab.bench.page.pages import page_of
 
@@ -26,7 +26,7 @@ def test_each_mode_has_its_figures_and_both_distributions() -> None:
         }
     )
     table = page.sections[0].blocks[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     assert table.rows == [["stock", "makespan_s", 10.0, 9.5, 0.95]]
     drawn = {
         plot.title: {one.name: list(one.x) for one in plot.series} for plot in page.plots() if isinstance(plot, Lines)
@@ -37,7 +37,7 @@ def test_each_mode_has_its_figures_and_both_distributions() -> None:
         "Queueing, wanted to started, quicksilver": {"real": [0.5, 0.5]},
         "Job latency, quicksilver": {"real": [5.5, 5.5]},
     }
-    assert page.sections[1].blocks == [Table(["key", "value"], [("lost_tasks", 0)])]
+    assert page.sections[1].blocks == [ReportTable(["key", "value"], [("lost_tasks", 0)])]
 
 
 def test_without_runs_there_is_the_table_alone() -> None:

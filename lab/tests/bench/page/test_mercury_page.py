@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.report.model import Bars, Estimate, Lines, Prose, Table
-from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver.report.model import Bars, Lines, Prose, ReportEstimate, ReportTable
+from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.mercury.compare import FIXED, result
 from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.page import curves, mercury, plain
@@ -27,7 +27,7 @@ def run_of(competitor: str, seed: int, every_s: float) -> RunResult:
         ends = [(2 * number + 1) * every_s, (2 * number + 2) * every_s]
         tasks = [TaskRecord(number, at, end - 3, end - 2.5, end - 2, end) for at, end in enumerate(ends)]
         jobs.append(JobRecord(number, "odd" if number % 2 else "even", ends[0] - 3, None, ends[1], tasks))
-    samples = [Sample(float(at), 3, at, 1) for at in range(31)]
+    samples = [EmulatedSample(float(at), 3, at, 1) for at in range(31)]
     found = RunResult(competitor, FIXED, seed, 2, 4, 10.0, 10.0, jobs, samples, kills=3, work_lost_s=1.5)
     found.cpu_s, found.rss_mb = {"rm": 4.0, "emulator": 2.0}, {"rm": 500.0, "emulator": 90.0}
     return found
@@ -47,8 +47,8 @@ def mercury_result() -> dict[str, Any]:
     return {**about, "settings": {"lanes": 2, "parts": parts}, **notes, **result(runs), "raw": raw}
 
 
-def table(page_section: Any, nth: int = 0) -> Table:
-    found = [block for block in page_section.blocks if isinstance(block, Table)]
+def table(page_section: Any, nth: int = 0) -> ReportTable:
+    found = [block for block in page_section.blocks if isinstance(block, ReportTable)]
     return found[nth]
 
 
@@ -56,7 +56,7 @@ def test_goals_are_rows_with_their_ratio_and_whether_they_are_met() -> None:
     goals = table(page_of(mercury_result()).sections[1])
     (row,) = [row for row in goals.rows if row[0] == "`tasks_ratio_only_g_tuned`"]
     ratio = row[goals.columns.index("ours / theirs")]
-    assert isinstance(ratio, Estimate)
+    assert isinstance(ratio, ReportEstimate)
     assert 1.6 < ratio.low < 1.92 < ratio.value < 1.93 < ratio.high < 2.3
     assert row[goals.columns.index("goal")] == "at least 1.4"
     assert row[goals.columns.index("met")] is True
@@ -90,8 +90,8 @@ def test_the_set_up_has_the_plan_the_competitors_and_what_was_not_finished() -> 
     section = page_of(mercury_result()).sections[2]
     assert section.blocks == [
         Prose("Not finished: hybrid: no room."),
-        Table(["workload", "rounds", "nodes", "warm_s"], [["fixed_2s", 2, 2, 10.0]], "Plan"),
-        Table(["competitor", "what"], [["only_g_tuned", "tuned"]], "Competitors"),
+        ReportTable(["workload", "rounds", "nodes", "warm_s"], [["fixed_2s", 2, 2, 10.0]], "Plan"),
+        ReportTable(["competitor", "what"], [["only_g_tuned", "tuned"]], "Competitors"),
     ]
 
 
@@ -148,11 +148,11 @@ def test_any_result_is_tables() -> None:
         }
     )
     (section,) = page.sections
-    assert section.blocks[0] == Table(
-        ["key", "value"], [("rate", Estimate(2.0, 1.0, 3.0)), ("broken", ""), ("nothing", "none")]
+    assert section.blocks[0] == ReportTable(
+        ["key", "value"], [("rate", ReportEstimate(2.0, 1.0, 3.0)), ("broken", ""), ("nothing", "none")]
     )
-    assert section.blocks[1] == Table(["", "p50", "p99"], [["64", 1, 2], ["256", 3, None]], "by_size")
-    assert section.blocks[2] == Table(["key", "value"], [("rm", 1)], "modes.las.cpu")
+    assert section.blocks[1] == ReportTable(["", "p50", "p99"], [["64", 1, 2], ["256", 3, None]], "by_size")
+    assert section.blocks[2] == ReportTable(["key", "value"], [("rm", 1)], "modes.las.cpu")
 
 
 def test_the_program_writes_the_page_and_prints_tables(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quicksilver.report.model import Lines, Table
+from quicksilver.report.model import Lines, ReportTable
 from quicksilver_lab.bench.page.pages import page_of
 
 
@@ -37,7 +37,7 @@ def result(**more: Any) -> dict[str, Any]:
 def test_what_heartbeats_cost_is_drawn_over_masters_by_nodes() -> None:
     section = page_of(result()).sections[1]
     table, *plots = section.blocks
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     assert table.columns == ["nodes", "masters", "added_p50_ms", "cpu_ms_per_1000_heartbeats"]
     assert [plot.title for plot in plots if isinstance(plot, Lines)] == [
         "Added latency, p50, ms",
@@ -53,7 +53,7 @@ def test_what_heartbeats_cost_is_drawn_over_masters_by_nodes() -> None:
 
 def test_growth_is_a_table_of_fits_and_a_logarithmic_plot_with_the_law_dashed() -> None:
     table, *plots = page_of(result()).sections[2].blocks
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     assert table.rows == [
         ["`round_ms_by_nodes`", 1.0, 0.0, 0.5, "64, 256"],
         ["`rss_mb_by_masters`", None, None, None, "10"],
@@ -71,8 +71,8 @@ def test_growth_is_a_table_of_fits_and_a_logarithmic_plot_with_the_law_dashed() 
 def test_the_rest_is_tables() -> None:
     first = page_of(result()).sections[0]
     assert first.blocks == [
-        Table(["key", "value"], [("added_p50_ms", 0.2)]),
-        Table(["nodes", "idle_cores"], [[64, 0.1], [256, 0.4]], "by_nodes"),
+        ReportTable(["key", "value"], [("added_p50_ms", 0.2)]),
+        ReportTable(["nodes", "idle_cores"], [[64, 0.1], [256, 0.4]], "by_nodes"),
     ]
     assert len(page_of({"benchmark": "scale", "added_p50_ms": 0.2}).sections) == 1
 

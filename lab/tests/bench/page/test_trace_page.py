@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab.tests.bench.page.test_mercury_page import run_of
-from quicksilver.report.model import Bars, Lines, Prose, Table
+from quicksilver.report.model import Bars, Lines, Prose, ReportTable
 from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.trace import ratios, summary
@@ -32,8 +32,8 @@ def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
             "Containers killed: `only_g_tuned` 3 (1.50 s of work lost), `quicksilver_only_q` 3 (1.50 s of work lost)."
         ),
     ]
-    assert offered.blocks == [Table(["key", "value"], [("jobs", 15)], "offered")]
-    tables = [block for block in competitors.blocks if isinstance(block, Table)]
+    assert offered.blocks == [ReportTable(["key", "value"], [("jobs", 15)], "offered")]
+    tables = [block for block in competitors.blocks if isinstance(block, ReportTable)]
     assert [table.title for table in tables] == [
         "",
         "Ratios to only_g_tuned",
@@ -55,7 +55,7 @@ def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
     latency = next(plot for plot in page.plots() if isinstance(plot, Lines) and plot.title == "Job latency, even")
     assert [len(line.x) for line in latency.series] == [1 + 8, 1 + 15]  # of 15 and 30 jobs: outside of the window, too
     (costs,) = used.blocks
-    assert isinstance(costs, Table)
+    assert isinstance(costs, ReportTable)
     assert costs.rows[0] == ["only_g_tuned", 4.0, None, 2.0, 500.0, None, 90.0]
 
 

@@ -6,7 +6,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from policies.config.policy_set import Policies
-from quicksilver.report.model import Code, Estimate, Prose, Section, Value
+from quicksilver.report.model import Code, Prose, ReportEstimate, ReportSection, Value
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.page.verdict import compared, in_short, losses, settings, words
@@ -18,8 +18,8 @@ from quicksilver_lab.bench.page.verdict import compared, in_short, losses, setti
         (0.82, "0.820 of the time (18 % faster)"),
         (1.25, "1.25 of the time (25 % slower)"),
         (1.004, "the same time"),
-        (Estimate(0.8, 0.7, 0.9), "0.800 (0.700 to 0.900) of the time (20 % faster)"),
-        (Estimate(0.95, 0.9, 1.01), "0.950 (0.900 to 1.01) of the time, which may be chance"),
+        (ReportEstimate(0.8, 0.7, 0.9), "0.800 (0.700 to 0.900) of the time (20 % faster)"),
+        (ReportEstimate(0.95, 0.9, 1.01), "0.950 (0.900 to 1.01) of the time, which may be chance"),
         (None, ""),
     ],
 )
@@ -50,7 +50,9 @@ def test_goals_are_counted_and_missed_ones_named() -> None:
         "c": {"value": None, "met": None},
     }
     found = in_short({"goals": goals})
-    assert found == [Section("In short", [Prose("1 of 2 goals are met."), Prose("Missed: `b` (1.20, goal 1.50).")])]
+    assert found == [
+        ReportSection("In short", [Prose("1 of 2 goals are met."), Prose("Missed: `b` (1.20, goal 1.50).")])
+    ]
     assert in_short({}) == []
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from quicksilver_lab.bench.load.child_process import ChildError
-from quicksilver_lab.bench.load.loadgen import LoadProcess, Phase
+from quicksilver_lab.bench.load.loadgen import LoadPhase, LoadProcess
 from quicksilver_lab.bench.scale.field import FieldProcess, Plot
 
 NOWHERE = ("127.0.0.1", 1)
@@ -23,7 +23,7 @@ def test_emulated_nodes() -> None:
 def test_load() -> None:
     with LoadProcess(NOWHERE, NOWHERE, {"test": os.getpid()}) as load:
         load.connect([])
-        measured = load.run(Phase(0, 0.0, 0.01, share=0))
+        measured = load.run(LoadPhase(0, 0.0, 0.01, share=0))
         assert measured.latency_us == ([], []) and set(measured.cpu_s) == {"test", "generator", "machine"}
         with pytest.raises(ChildError, match="load generator: "):
             load.connect([b"no token"])

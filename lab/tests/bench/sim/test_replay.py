@@ -22,7 +22,7 @@ def ran(folder: Path, policy: str, number: int, end_s: float) -> None:
     here = folder / "sleeping" / "policies" / f"quicksilver-{policy}-1-{number}"
     here.mkdir(parents=True)
     (variant,), _ = real.variants([policy])
-    YAML().dump({"policies": real.section(real.Plan(), variant)}, here / "proxy.yaml")
+    YAML().dump({"policies": real.section(real.RealPlan(), variant)}, here / "proxy.yaml")
     grant = GrantRecord(
         container_id="c_1",
         app_id="application_1_0001",

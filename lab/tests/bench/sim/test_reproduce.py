@@ -7,17 +7,17 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.simulator.figures import ALL, LONG, SHORT
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.traces.generators.generate import generate
 from quicksilver_lab.bench.sim import reproduce
-from quicksilver_lab.bench.sim.papers import NO_GIANTS, PARTS, YAHOO, Variant
-from quicksilver_lab.bench.sim.reproduce import Ran, beside, jobs_of, main, offered, once
+from quicksilver_lab.bench.sim.papers import NO_GIANTS, PARTS, YAHOO, PaperVariant
+from quicksilver_lab.bench.sim.reproduce import ReproducedRun, beside, jobs_of, main, offered, once
 
 
-def ran(*completion_s: float) -> Ran:
+def ran(*completion_s: float) -> ReproducedRun:
     found = {f"{kind}_{klass}": completion_s[0] for klass in (SHORT, LONG) for kind in ("mean", "p50", "p90", "p99")}
-    return Ran(found, {}, dict(enumerate(completion_s)))
+    return ReproducedRun(found, {}, dict(enumerate(completion_s)))
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -30,7 +30,7 @@ def test_all_that_is_set_can_be_set_and_pairs_are_of_runs(name: str) -> None:
 
 
 def test_a_load_makes_the_nodes_and_nodes_are_taken_as_they_are() -> None:
-    jobs = [Job(1, 0.0, (300.0,) * 10, 300.0), Job(2, 100.0, (300.0,) * 10, 300.0)]
+    jobs = [SimulatedJob(1, 0.0, (300.0,) * 10, 300.0), SimulatedJob(2, 100.0, (300.0,) * 10, 300.0)]
     assert offered(YAHOO, 0.5, jobs, 1).cluster.nodes == 120
     assert offered(YAHOO, 0.5, jobs, 1).load == pytest.approx(0.5)
     assert offered(YAHOO, 4000, jobs, 1).cluster.nodes == 4000
@@ -62,7 +62,7 @@ def test_jobs_that_are_all_short_have_no_figures_of_long_ones(tmp_path: Path, mo
 
 def test_long_is_what_the_variants_own_cut_off_says() -> None:
     given = offered(YAHOO, 0.7, list(generate("yahoo", 60, 1)), 1)
-    all_long = once(Variant("sparrow", {"cutoff_s": 0.0}), given).figures
+    all_long = once(PaperVariant("sparrow", {"cutoff_s": 0.0}), given).figures
     assert {name.rpartition("_")[2] for name in all_long if name.startswith("p50_")} == {LONG, ALL}
 
 

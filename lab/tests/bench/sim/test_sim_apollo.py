@@ -7,13 +7,13 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.simulator.model import Job, JobOutcome, SimResult
+from quicksilver.simulator.model import JobOutcome, SimResult, SimulatedJob
 from quicksilver_lab.bench.sim.apollo import PAIRS, RUNS, apollo, figures, measure, oracle_s
 from quicksilver_lab.bench.sim.matching import soonest
 
 
 def test_an_oracle_never_waits_for_a_slot() -> None:
-    job = Job(1, 0.0, (4.0, 1.0, 2.0, 3.0), 2.5)
+    job = SimulatedJob(1, 0.0, (4.0, 1.0, 2.0, 3.0), 2.5)
     assert [oracle_s(job, tokens) for tokens in (1, 2, 3, 100)] == [10.0, 6.0, 4.0, 4.0]
 
 
@@ -27,7 +27,7 @@ def test_the_best_end_is_the_least_of_all_ways_to_seat_the_tasks(seed: int) -> N
 
 
 def test_figures_of_a_run() -> None:
-    jobs = [Job(1, 0.0, (4.0,), 4.0), Job(2, 10.0, (2.0,), 2.0)]
+    jobs = [SimulatedJob(1, 0.0, (4.0,), 4.0), SimulatedJob(2, 10.0, (2.0,), 2.0)]
     outcomes = [JobOutcome(1, 0.0, 6.0, 1, 4.0), JobOutcome(2, 10.0, 13.0, 1, 2.0)]
     counts = {"tasks": 2, "duplicates": 1, "duplicates_won": 1, "stragglers": 4, "reruns": 2, "reruns_won": 1}
     found = figures(SimResult("apollo", 1, outcomes, [(0.0, 1.0), (10.0, 0.5), (20.0, 0.0)], counts), jobs)

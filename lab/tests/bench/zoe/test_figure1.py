@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from quicksilver.simulator.model import ClusterModel
 from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
-from quicksilver.simulator.zoe.model import Application
+from quicksilver.simulator.zoe.model import ZoeApplication
 from quicksilver_lab.bench.zoe.figure1 import (
     CORE,
     ENDS_S,
@@ -19,7 +19,7 @@ from quicksilver_lab.bench.zoe.figure1 import (
     REQUESTS,
     UNIT_MB,
     UNITS,
-    Outcome,
+    FigureOutcome,
     application,
     cluster_spec,
     figure1,
@@ -51,7 +51,7 @@ def test_requests_are_described_as_in_the_paper(name: str) -> None:
 
 @pytest.mark.parametrize("discipline", PAPER_S)
 def test_the_figure_is_that_of_the_simulator(discipline: str) -> None:
-    apps = [Application(n, 0.0, (10.0,) * (CORE + e), 10.0, core=CORE) for n, e in enumerate(REQUESTS.values())]
+    apps = [ZoeApplication(n, 0.0, (10.0,) * (CORE + e), 10.0, core=CORE) for n, e in enumerate(REQUESTS.values())]
     found = SYSTEM.run(apps, ClusterModel(nodes=UNITS), ZoeSettings.model_validate({"discipline": discipline}), 0)
     assert tuple(one.ended_s for one in sorted(found.jobs, key=lambda one: one.number)) == ENDS_S[discipline]
     assert fmean(ENDS_S[discipline]) == PAPER_S[discipline]
@@ -59,7 +59,7 @@ def test_the_figure_is_that_of_the_simulator(discipline: str) -> None:
 
 @pytest.mark.parametrize(("longer", "met"), ((1.0, True), (1.09, True), (1.11, False), (0.89, False)))
 def test_an_average_within_a_tenth_is_met(longer: float, met: bool) -> None:
-    outcome = Outcome(dict(zip(REQUESTS, (2 * longer * end for end in ENDS_S["rigid"]), strict=True)))
+    outcome = FigureOutcome(dict(zip(REQUESTS, (2 * longer * end for end in ENDS_S["rigid"]), strict=True)))
     found = judged("rigid", outcome, 2.0)
     assert found["met"] is met
     assert found["mean_scaled_s"] == pytest.approx(25 * longer)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.bench.zoe.spark import SYSTEMS, ZOE, Ran, Run, _add_tasks, spec
+from quicksilver_lab.bench.zoe.spark import SYSTEMS, ZOE, Ran, SparkRun, _add_tasks, spec
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -27,6 +27,6 @@ def test_a_record_tells_when_and_on_how_many_executors_tasks_ran() -> None:
 def test_a_run_has_the_mean_of_its_applications() -> None:
     first = Ran("application_1_0001", "team1", "SUCCEEDED", 0.0, 90.0, 60.0)
     second = Ran("application_1_0002", "team2", "FAILED", 5.0, 110.0, 80.0)
-    run = Run("stock", [first, second])
+    run = SparkRun("stock", [first, second])
     assert (run.mean_s, run.after_room_s, run.makespan_s, run.succeeded) == (100.0, 70.0, 115.0, False)
     assert run.as_dict()["mean_turnaround_s"] == 100.0

@@ -10,9 +10,9 @@ from statistics import fmean
 import pytest
 
 from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, workers
-from quicksilver_lab.bench.zoe.workload import CLUSTER, SERVERS, SHAPE, Workload, applications, simulated
+from quicksilver_lab.bench.zoe.workload import CLUSTER, SERVERS, SHAPE, ZoeWorkload, applications, simulated
 
-MANY = applications(Workload(seed=3, applications=4000, scale=1.0))
+MANY = applications(ZoeWorkload(seed=3, applications=4000, scale=1.0))
 
 
 def test_what_the_paper_prints() -> None:
@@ -28,14 +28,14 @@ def test_what_the_paper_prints() -> None:
 
 def test_memory_is_wanted_at_the_load() -> None:
     for load in (0.7, 1.0):
-        specs = applications(Workload(seed=1, load=load))
+        specs = applications(ZoeWorkload(seed=1, load=load))
         wanted_mb_s = sum(spec.memory_mb * spec.runtime_s for spec in specs)
         there_mb_s = specs[-1].arrives_s * CLUSTER.nodes * CLUSTER.memory_mb
         assert wanted_mb_s / there_mb_s == pytest.approx(load, rel=1e-3)
 
 
 def test_times_are_divided_by_the_scale_and_nothing_else_changes() -> None:
-    plain, scaled = (applications(Workload(seed=2, scale=scale)) for scale in (1.0, 20.0))
+    plain, scaled = (applications(ZoeWorkload(seed=2, scale=scale)) for scale in (1.0, 20.0))
     for one, other in zip(plain, scaled, strict=True):
         assert other.arrives_s == pytest.approx(one.arrives_s / 20, abs=1e-3)
         assert other.runtime_s == pytest.approx(one.runtime_s / 20, abs=1e-3)
@@ -43,8 +43,8 @@ def test_times_are_divided_by_the_scale_and_nothing_else_changes() -> None:
 
 
 def test_equal_seeds_give_equal_applications() -> None:
-    assert applications(Workload(seed=1)) == applications(Workload(seed=1)) != applications(Workload(seed=2))
-    assert len(applications(Workload(seed=1, applications=7))) == 7
+    assert applications(ZoeWorkload(seed=1)) == applications(ZoeWorkload(seed=1)) != applications(ZoeWorkload(seed=2))
+    assert len(applications(ZoeWorkload(seed=1, applications=7))) == 7
 
 
 def test_the_simulator_does_as_much_work_with_as_many_workers() -> None:
@@ -67,4 +67,4 @@ def test_components_of_two_sizes_cannot_be_simulated() -> None:
 @pytest.mark.parametrize("wrong", ({"applications": 1}, {"scale": 0.0}, {"load": -1.0}))
 def test_a_workload_without_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="give at least 2 applications"):
-        Workload(**wrong)  # type: ignore[arg-type]
+        ZoeWorkload(**wrong)  # type: ignore[arg-type]

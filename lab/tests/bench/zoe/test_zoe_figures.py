@@ -10,20 +10,20 @@ from click.testing import CliRunner
 
 from quicksilver.report.model import Lines
 from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID
-from quicksilver_lab.bench.emulator.masters.application import ApplicationRecord, Span
+from quicksilver_lab.bench.emulator.masters.application import ApplicationSpan, MasterRecord
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.zoe.figures import CAPACITY_MB, mean_over, ratios, steps, summary
 from quicksilver_lab.bench.zoe.live import LiveResult
 from quicksilver_lab.bench.zoe.run import PAPER, compared, ideal, over_seeds, zoe
 from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, system
-from quicksilver_lab.bench.zoe.workload import Workload, applications
+from quicksilver_lab.bench.zoe.workload import ZoeWorkload, applications
 
 HALF = CAPACITY_MB // 2
 
 
-def record(number: int, klass: str, submitted_s: float, began_s: float, ended_s: float | None) -> ApplicationRecord:
-    spans = [Span(True, HALF, began_s - 1, began_s, ended_s)] if ended_s is not None else []
-    return ApplicationRecord(
+def record(number: int, klass: str, submitted_s: float, began_s: float, ended_s: float | None) -> MasterRecord:
+    spans = [ApplicationSpan(True, HALF, began_s - 1, began_s, ended_s)] if ended_s is not None else []
+    return MasterRecord(
         number, klass, 4.0, submitted_s, submitted_s, began_s - 1, began_s, ended_s, preempted=number, spans=spans
     )
 
@@ -61,7 +61,14 @@ def test_an_application_that_did_not_end_is_lost() -> None:
 
 
 def test_steps_and_their_mean() -> None:
-    used = steps([Span(True, 2, 0.0, 1.0, 3.0), Span(False, 4, 0.0, 2.0, 4.0), Span(False, 9, 1.0)], "began_s")
+    used = steps(
+        [
+            ApplicationSpan(True, 2, 0.0, 1.0, 3.0),
+            ApplicationSpan(False, 4, 0.0, 2.0, 4.0),
+            ApplicationSpan(False, 9, 1.0),
+        ],
+        "began_s",
+    )
     assert used == [(1.0, 2), (2.0, 6), (3.0, 4), (4.0, 0)]
     assert mean_over(used, 0.0, 4.0) == (2 + 6 + 4) / 4
     assert mean_over(used, 2.5, 3.5) == (3 + 2) / 1
@@ -82,7 +89,7 @@ def test_ratios_of_each_system_to_those_before_it() -> None:
 
 
 def test_the_simulator_has_the_same_figures_and_flexible_is_better() -> None:
-    found = ideal(applications(Workload(seed=1)), ("rigid", "flexible"), "fifo", "1d")
+    found = ideal(applications(ZoeWorkload(seed=1)), ("rigid", "flexible"), "fifo", "1d")
     both = compared(found)["flexible/rigid"]
     assert set(PAPER) - {"allocation"} <= set(both)
     assert both["turnaround_p50"] < 1 < both["allocation_while_arriving"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.workloads.containers.engine import Engine, engine
-from quicksilver_lab.workloads.containers.images import Image, Plan, build
+from quicksilver_lab.workloads.containers.engine import ContainerEngine, engine
+from quicksilver_lab.workloads.containers.images import Image, ImagePlan, build
 from quicksilver_lab.workloads.rest import get_json
 from quicksilver_lab.workloads.servers.dockerd import missing
 
@@ -21,14 +21,14 @@ HEALTHY_S = 40.0
 
 
 @pytest.fixture(scope="module")
-def docker() -> Iterator[Engine]:
+def docker() -> Iterator[ContainerEngine]:
     with engine(lambda _: None, private=True) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def proxy(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> Image:
-    plan = Plan(tag="test", build_dir=tmp_path_factory.mktemp("build"))
+def proxy(docker: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> Image:
+    plan = ImagePlan(tag="test", build_dir=tmp_path_factory.mktemp("build"))
     return build(docker, plan, lambda _: None, ["proxy"])[0]
 
 
@@ -55,21 +55,23 @@ def settings(folder: Path) -> tuple[Path, int]:
     return folder, rest
 
 
-def test_the_image_is_small_and_not_root(docker: Engine, proxy: Image) -> None:
+def test_the_image_is_small_and_not_root(docker: ContainerEngine, proxy: Image) -> None:
     assert proxy.name == "quicksilver/proxy:test"
     assert 100 < proxy.size_mb < 400
     run = ["run", "--rm", "--network=none", "--entrypoint=id", proxy.name, "-u"]
     assert proxy.user == "10001:10001" and docker.docker(*run) == "10001"
 
 
-def test_the_program_is_complete(docker: Engine, proxy: Image) -> None:
+def test_the_program_is_complete(docker: ContainerEngine, proxy: Image) -> None:
     run = ["run", "--rm", "--network=none", "--read-only", proxy.name]
     version = docker.docker(*run, "--version")
     assert version.split()[-1] == importlib.metadata.version("yarn-quicksilver")
     assert "hybrid_gq" in docker.docker(*run, "policy", "list")  # entry points of the distribution
 
 
-def test_its_daemon_answers_and_docker_knows_it_as_healthy(docker: Engine, proxy: Image, tmp_path: Path) -> None:
+def test_its_daemon_answers_and_docker_knows_it_as_healthy(
+    docker: ContainerEngine, proxy: Image, tmp_path: Path
+) -> None:
     folder, rest = settings(tmp_path)
     mounts = [
         "-v",

@@ -10,10 +10,10 @@ import pytest
 
 from quicksilver_lab.workloads.containers import compose
 from quicksilver_lab.workloads.containers.base import suite_of
-from quicksilver_lab.workloads.containers.checks import Facts
+from quicksilver_lab.workloads.containers.checks import ClusterFacts
 from quicksilver_lab.workloads.containers.compose import Compose
 from quicksilver_lab.workloads.containers.contexts import fill_from_archive
-from quicksilver_lab.workloads.containers.engine import Engine, engine
+from quicksilver_lab.workloads.containers.engine import ContainerEngine, engine
 from quicksilver_lab.workloads.containers.images import Image
 from quicksilver_lab.workloads.containers.jobs import JobRun, check_counts, ended
 from quicksilver_lab.workloads.containers.report import image_lines, report, where_to_look
@@ -57,20 +57,20 @@ def test_an_address_in_use_is_named() -> None:
     with socket.create_server(("127.0.78.1", 8088)):
         assert compose.busy("127.0.78", "229") == ["127.0.78.1:8088"]
         with pytest.raises(WorkloadError, match=r"127\.0\.78\.1:8088 in use; end what listens there, or choose others"):
-            Compose(Engine({}, False), net="127.0.78", ports="229").up()
+            Compose(ContainerEngine({}, False), net="127.0.78", ports="229").up()
 
 
 def test_a_failed_command_shows_its_last_lines() -> None:
     with pytest.raises(WorkloadError, match=r"(?s)`sh -c echo first; echo why >&2; exit 3` failed:.*why"):
-        Engine({}, False).run(["sh", "-c", "echo first; echo why >&2; exit 3"])
+        ContainerEngine({}, False).run(["sh", "-c", "echo first; echo why >&2; exit 3"])
     with pytest.raises(WorkloadError, match="no-such-program is missing; install no-such-program"):
-        Engine({}, False).run(["no-such-program"])
+        ContainerEngine({}, False).run(["no-such-program"])
     with pytest.raises(WorkloadError, match=r"not done after 0\.1 s"):
-        Engine({}, False).run(["sleep", "5"], timeout_s=0.1)
+        ContainerEngine({}, False).run(["sleep", "5"], timeout_s=0.1)
 
 
 def test_commands_talk_to_the_engine_that_was_given() -> None:
-    assert Engine({"DOCKER_HOST": "unix:///x"}, False).run(["sh", "-c", 'echo "$DOCKER_HOST"']) == "unix:///x"
+    assert ContainerEngine({"DOCKER_HOST": "unix:///x"}, False).run(["sh", "-c", 'echo "$DOCKER_HOST"']) == "unix:///x"
 
 
 def test_a_daemon_that_answers_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ DELAY = {"count": 3, "p50_s": 0.5, "p95_s": 1.25, "max_s": 2.0}
 NONE = {"count": 0, "p50_s": None, "p95_s": None, "max_s": None}
 
 
-def found(limits: list[str]) -> Facts:
+def found(limits: list[str]) -> ClusterFacts:
     summary = {
         "guaranteed": 0,
         "queueable": 3,
@@ -113,7 +113,7 @@ def found(limits: list[str]) -> Facts:
         "allocation_q": DELAY,
         "queueing": DELAY,
     }
-    return Facts(summary, frozenset({"node1:8391"}), {"grants": 3}, {"proxy": "10001"}, {"node1": limits})
+    return ClusterFacts(summary, frozenset({"node1:8391"}), {"grants": 3}, {"proxy": "10001"}, {"node1": limits})
 
 
 def test_the_report_says_what_ran_and_why_signals_shrink() -> None:
@@ -130,6 +130,6 @@ def test_the_report_names_images_and_pages() -> None:
     assert image_lines([Image("quicksilver/proxy:1", 269.4, 17.8, "10001:10001")])[1:] == [
         "  quicksilver/proxy:1   269 MB   17.8 s  user 10001:10001"
     ]
-    lines = where_to_look(Compose(Engine({"DOCKER_HOST": "unix:///x"}, True), net="127.0.9"))
+    lines = where_to_look(Compose(ContainerEngine({"DOCKER_HOST": "unix:///x"}, True), net="127.0.9"))
     assert lines[1].split() == ["quicksilver", "http://127.0.9.1:8390/ui"]
     assert lines[-1].split() == ["containers", "DOCKER_HOST=unix:///x", "docker", "ps"]

@@ -21,7 +21,7 @@ _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010
 
 
 @dataclass(frozen=True, slots=True)
-class Property:
+class ShownProperty:
     """One setting: its keys with dots between, its value as text, and where the value comes from."""
 
     name: str
@@ -31,7 +31,7 @@ class Property:
 
 def section_rows(
     name: str, section: BaseModel, file: str, derived: Mapping[str, object] | None = None
-) -> Iterator[Property]:
+) -> Iterator[ShownProperty]:
     """Yield the settings of a section.
 
     file: the source of those that are set; derived: values of settings that are not set and that Hadoop's
@@ -48,7 +48,9 @@ def section_rows(
         yield from _flat(f"{name}.{key}", value, source)
 
 
-def policy_rows(described: Mapping[str, Any], set_keys: frozenset[str] | set[str], file: str) -> Iterator[Property]:
+def policy_rows(
+    described: Mapping[str, Any], set_keys: frozenset[str] | set[str], file: str
+) -> Iterator[ShownProperty]:
     """Yield the settings of section `policies` as `policies.config.policy_set.Policies.describe` returns them.
 
     set_keys: the keys that are set, by the file or by the preset that it names.
@@ -57,13 +59,13 @@ def policy_rows(described: Mapping[str, Any], set_keys: frozenset[str] | set[str
         yield from _flat(f"policies.{key}", value, file if key in set_keys else DEFAULT)
 
 
-def as_json(properties: Sequence[Property], *, single: bool = False) -> bytes:
+def as_json(properties: Sequence[ShownProperty], *, single: bool = False) -> bytes:
     """Return Hadoop's JSON: `{"properties": [...]}`, or `{"property": {...}}` of a single one."""
     rows = [{"key": p.name, "value": p.value, "isFinal": False, "resource": p.source} for p in properties]
     return json.dumps({"property": rows[0]} if single else {"properties": rows}, indent=1).encode()
 
 
-def as_xml(properties: Sequence[Property]) -> str:
+def as_xml(properties: Sequence[ShownProperty]) -> str:
     """Return Hadoop's XML: a `configuration` of properties with name, value, final and source."""
     rows = [
         f"<property><name>{_xml(p.name)}</name><value>{_xml(p.value)}</value><final>false</final>"
@@ -75,15 +77,15 @@ def as_xml(properties: Sequence[Property]) -> str:
     )
 
 
-def _flat(name: str, value: object, source: str) -> Iterator[Property]:
+def _flat(name: str, value: object, source: str) -> Iterator[ShownProperty]:
     """Yield a value, and the values of a mapping each by itself; lists are JSON."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from _flat(f"{name}.{key}", inner, source)
     elif _SENSITIVE.search(name):
-        yield Property(name, REDACTED, source)
+        yield ShownProperty(name, REDACTED, source)
     else:
-        yield Property(name, masked(_text(value)), source)
+        yield ShownProperty(name, masked(_text(value)), source)
 
 
 def _text(value: object) -> str:

@@ -42,7 +42,7 @@ _PAGE: Final = """<!DOCTYPE html>
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownLevel:
     """A logger's level, after a change of it where `submitted` is one."""
 
     log: str
@@ -59,7 +59,7 @@ def known() -> list[str]:
     return [ROOT, *sorted({*logging.root.manager.loggerDict, *modules})]
 
 
-def apply(log: str, level: str = "") -> Shown:
+def apply(log: str, level: str = "") -> ShownLevel:
     """Change the level of a logger, if one is given, and return what it is now.
 
     Raises ApiError: 404 for an unknown logger, 400 for an unknown level.
@@ -74,16 +74,16 @@ def apply(log: str, level: str = "") -> Shown:
             raise ApiError(400, "bad-level", f"there is no level {level[:50]!r}; take one of {', '.join(LEVELS)}")
         logger.setLevel(number)
     own = logging.getLevelName(logger.level) if logger.level else ""
-    return Shown(log, logging.getLevelName(logger.getEffectiveLevel()), own, level.upper())
+    return ShownLevel(log, logging.getLevelName(logger.getEffectiveLevel()), own, level.upper())
 
 
-def as_json(shown: Shown | None, **more: Any) -> bytes:
+def as_json(shown: ShownLevel | None, **more: Any) -> bytes:
     """Return a logger as JSON; None: only `more`."""
     own = {} if shown is None else {"log": shown.log, "level": shown.level, "own": shown.own}
     return json.dumps(own | more, indent=1).encode()
 
 
-def as_html(shown: Shown | None) -> str:
+def as_html(shown: ShownLevel | None) -> str:
     """Return the page with forms, and below them the lines that `hadoop daemonlog` prints."""
     if shown is None:
         return _PAGE.format(results="<p>Loggers:</p>\n" + "".join(f"{escape(name)}<br>\n" for name in known()))

@@ -38,7 +38,7 @@ class ServletParts:
     """The daemon's metrics."""
     set_gauges: Callable[[], None]
     """Sets those of its metrics that are set only when they are read."""
-    properties: Callable[[], Sequence[conf.Property]]
+    properties: Callable[[], Sequence[conf.ShownProperty]]
     """Returns the settings in force."""
     health: Callable[[], BaseModel]
     not_ready: Callable[[], Sequence[str]]

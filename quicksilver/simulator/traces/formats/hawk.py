@@ -11,14 +11,14 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Final
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, parsed
 
 _APART_S: Final = 0.01
 _FORM: Final = "write one job a line: arrival, tasks, mean duration, then one duration per task, in seconds"
 
 
-def read_hawk(path: Path, mistakes: Mistakes | None = None, *, as_eagle: bool = False) -> Iterator[Job]:
+def read_hawk(path: Path, mistakes: Mistakes | None = None, *, as_eagle: bool = False) -> Iterator[SimulatedJob]:
     """Yield the jobs of a text, whose lines are by arrival. Raises TraceError.
 
     as_eagle: what Eagle's public simulator makes of the same file: the mean and the durations lose what is behind the
@@ -26,16 +26,16 @@ def read_hawk(path: Path, mistakes: Mistakes | None = None, *, as_eagle: bool = 
     """
     arrivals = Arrivals(from_first=False)
 
-    def parse(text: str, place: str) -> Job:
+    def parse(text: str, place: str) -> SimulatedJob:
         job = _job(text, place)
-        return Job(0, arrivals.next(job.arrives_s, place), job.durations_s, job.estimate_s)
+        return SimulatedJob(0, arrivals.next(job.arrives_s, place), job.durations_s, job.estimate_s)
 
     numbered = enumerate(parsed(path, parse, mistakes), start=1)
-    jobs = (Job(number, job.arrives_s, job.durations_s, job.estimate_s) for number, job in numbered)
+    jobs = (SimulatedJob(number, job.arrives_s, job.durations_s, job.estimate_s) for number, job in numbered)
     return _whole(jobs) if as_eagle else jobs
 
 
-def _job(text: str, place: str) -> Job:
+def _job(text: str, place: str) -> SimulatedJob:
     """Return the job of one line. Raises TraceError."""
     words = text.split()
     try:
@@ -49,19 +49,19 @@ def _job(text: str, place: str) -> Job:
         raise TraceError(problem, place=place, remedy=_FORM)
     if not (isfinite(arrives_s + estimate_s + sum(durations_s)) and min(arrives_s, estimate_s, *durations_s) >= 0):
         raise TraceError("a time below 0, or none at all", place=place, remedy="write seconds from 0 up")
-    return Job(0, arrives_s, durations_s, estimate_s)
+    return SimulatedJob(0, arrives_s, durations_s, estimate_s)
 
 
-def _whole(jobs: Iterable[Job]) -> Iterator[Job]:
+def _whole(jobs: Iterable[SimulatedJob]) -> Iterator[SimulatedJob]:
     read_s, last_s = -1.0, -1.0
     for job in jobs:
         last_s = last_s + _APART_S if job.arrives_s == read_s else job.arrives_s
         read_s = job.arrives_s
         durations_s = tuple(map(float, map(int, job.durations_s)))
-        yield Job(job.number, last_s, durations_s, float(int(job.estimate_s)))
+        yield SimulatedJob(job.number, last_s, durations_s, float(int(job.estimate_s)))
 
 
-def dump_hawk(jobs: Iterable[Job], file: IO[str]) -> int:
+def dump_hawk(jobs: Iterable[SimulatedJob], file: IO[str]) -> int:
     """Write jobs as text; return how many. Names, users, queues and sizes are lost; numbers are written as they are."""
     count = 0
     for job in jobs:

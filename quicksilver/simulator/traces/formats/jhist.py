@@ -39,7 +39,7 @@ Event = tuple[str, str, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
-class _Attempt:
+class _TaskAttempt:
     task: str
     stage: int
     start_ms: int
@@ -57,7 +57,7 @@ class _Story:
     tasks: set[str] = field(default_factory=set)
     """Maps and reduces that were begun."""
     hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    attempts: dict[str, _Attempt] = field(default_factory=dict)
+    attempts: dict[str, _TaskAttempt] = field(default_factory=dict)
     done: dict[str, str] = field(default_factory=dict)
     """Of each task that was done: the attempt that did it."""
 
@@ -126,7 +126,7 @@ def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
     elif kind in ("MAP_ATTEMPT_STARTED", "REDUCE_ATTEMPT_STARTED"):
         stage = _STAGES[event["taskType"]]
         story.tasks.add(event["taskid"])
-        story.attempts[event["attemptId"]] = _Attempt(event["taskid"], stage, int(event["startTime"]))
+        story.attempts[event["attemptId"]] = _TaskAttempt(event["taskid"], stage, int(event["startTime"]))
     elif kind in ("MAP_ATTEMPT_FINISHED", "REDUCE_ATTEMPT_FINISHED"):
         story.attempts[event["attemptId"]].end_ms = int(event["finishTime"])
         story.done[event["taskid"]] = event["attemptId"]

@@ -23,10 +23,10 @@ from sqlalchemy import URL, Connection, Row, create_engine, func, make_url, sele
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from quicksilver.common.messages import EventKind
-from quicksilver.simulator.model import Job, JobOutcome
+from quicksilver.simulator.model import JobOutcome, SimulatedJob
 from quicksilver.simulator.traces.lines import Mistakes, TraceError, leave_out, met
 from quicksilver.simulator.traces.spec import NO_TASKS, after_maps
-from rm_proxy.store.tables import Application, Choice, Completion, Event, Grant
+from rm_proxy.store.tables import AppRow, Completion, DecisionRow, Event, GrantRow
 
 _SCHEMES: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _MAPREDUCE: Final = "MAPREDUCE"
@@ -69,7 +69,7 @@ class RecordedTask:
 class RecordedJob:
     """A job with what was decided of it; `job.durations_s` are those of `tasks`, one by one."""
 
-    job: Job
+    job: SimulatedJob
     app_id: str
     tasks: tuple[RecordedTask, ...]
     unfinished: int
@@ -153,16 +153,16 @@ def _url(store: str, name: str) -> URL:
 
 def _applications() -> Any:
     """Select all applications that were given containers, by their first ask."""
-    asks = select(Grant.app_id, func.min(Grant.asked_s).label("asked_s")).group_by(Grant.app_id).subquery()
+    asks = select(GrantRow.app_id, func.min(GrantRow.asked_s).label("asked_s")).group_by(GrantRow.app_id).subquery()
     columns = (
         asks.c.app_id,
         asks.c.asked_s,
-        Application.name,
-        Application.user,
-        Application.queue,
-        Application.type,
+        AppRow.name,
+        AppRow.user,
+        AppRow.queue,
+        AppRow.type,
     )
-    joined = select(*columns).outerjoin(Application, Application.id == asks.c.app_id)
+    joined = select(*columns).outerjoin(AppRow, AppRow.id == asks.c.app_id)
     return joined.order_by(asks.c.asked_s, asks.c.app_id)
 
 
@@ -191,7 +191,7 @@ def _job(connection: Connection, app: Row[Any], first_s: float, name: str) -> Re
     if not tasks:
         return None
     tasks, stages = by_stage(tasks, app.type or "")
-    job = Job(
+    job = SimulatedJob(
         0,
         app.asked_s - first_s,
         tuple(task.runs_s for task in tasks),
@@ -268,19 +268,19 @@ def _chain(row: Row[Any], by_id: Mapping[str, Row[Any]]) -> list[str]:
 
 def _grants(app_id: str) -> Any:
     columns = (
-        Grant.container_id,
-        Grant.kind,
-        Grant.node_id,
-        Grant.route_reason,
-        Grant.memory_mb,
-        Grant.vcores,
-        Grant.expected_s,
-        Grant.asked_s,
-        Grant.granted_s,
-        Grant.follows,
-        Grant.priority,
+        GrantRow.container_id,
+        GrantRow.kind,
+        GrantRow.node_id,
+        GrantRow.route_reason,
+        GrantRow.memory_mb,
+        GrantRow.vcores,
+        GrantRow.expected_s,
+        GrantRow.asked_s,
+        GrantRow.granted_s,
+        GrantRow.follows,
+        GrantRow.priority,
     )
-    return select(*columns).where(Grant.app_id == app_id).order_by(Grant.asked_s, Grant.container_id)
+    return select(*columns).where(GrantRow.app_id == app_id).order_by(GrantRow.asked_s, GrantRow.container_id)
 
 
 def _completions(app_id: str) -> Any:
@@ -290,9 +290,9 @@ def _completions(app_id: str) -> Any:
 
 
 def _choices(app_id: str) -> Any:
-    columns = (Choice.slot, Choice.chosen, func.sum(Choice.weight).label("weight"))
-    query = select(*columns).where(Choice.app_id == app_id, Choice.alternative == "")
-    return query.group_by(Choice.slot, Choice.chosen).order_by(Choice.slot, Choice.chosen)
+    columns = (DecisionRow.slot, DecisionRow.chosen, func.sum(DecisionRow.weight).label("weight"))
+    query = select(*columns).where(DecisionRow.app_id == app_id, DecisionRow.alternative == "")
+    return query.group_by(DecisionRow.slot, DecisionRow.chosen).order_by(DecisionRow.slot, DecisionRow.chosen)
 
 
 def _events(
@@ -304,9 +304,9 @@ def _events(
     begins: dict[str, float] = {}
     kinds = (EventKind.STARTED.value, EventKind.ENDED.value, EventKind.KILLED.value)
     query = select(Event.container_id, Event.kind, Event.at_s, Event.ran_s).join(
-        Grant, Grant.container_id == Event.container_id
+        GrantRow, GrantRow.container_id == Event.container_id
     )
-    for row in connection.execute(query.where(Grant.app_id == app_id, Event.kind.in_(kinds))):
+    for row in connection.execute(query.where(GrantRow.app_id == app_id, Event.kind.in_(kinds))):
         if row.kind == EventKind.STARTED:
             begins[row.container_id] = row.at_s
         elif row.kind == EventKind.KILLED:

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Final, TypeVar
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats.dynoyarn import read_dynoyarn
 from quicksilver.simulator.traces.formats.hawk import read_hawk
 from quicksilver.simulator.traces.formats.jhist import BINARY_FORM, JSON_FORM, read_jhist
@@ -24,7 +24,7 @@ from quicksilver.simulator.traces.spec import NO_TASKS, JobSpec, Stages, job_of,
 _STORE: Final = b"SQLite format 3\0"
 
 
-def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[Job]:
+def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[SimulatedJob]:
     """Yield the jobs of a proxy's store: see `read_recorded`, whose database library takes a while to be imported."""
     from quicksilver.simulator.traces.formats.recorded import read_recorded
 
@@ -38,7 +38,7 @@ _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] =
     "dynoyarn": read_dynoyarn,
     "jhist": read_jhist,
 }
-_JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {
+_JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[SimulatedJob]]]] = {
     "hawk": read_hawk,
     "jobs": read_jobs,
     "store": recorded,
@@ -116,7 +116,7 @@ def read(
     stages: Stages = "all",
     mistakes: Mistakes | None = None,
     as_eagle: bool = False,
-) -> Iterator[Job]:
+) -> Iterator[SimulatedJob]:
     """Yield the jobs of a trace by arrival, numbered from 1; jobs without a task that counts are left out and counted.
 
     fmt: of FORMATS; None: as it begins. stages: which tasks count, where the trace tells stages. as_eagle: see
@@ -131,7 +131,7 @@ def read(
     return _some(jobs, str(path), mistakes)
 
 
-def _with_tasks(specs: Iterator[JobSpec], stages: Stages, mistakes: Mistakes | None) -> Iterator[Job]:
+def _with_tasks(specs: Iterator[JobSpec], stages: Stages, mistakes: Mistakes | None) -> Iterator[SimulatedJob]:
     number = 0
     for spec in specs:
         job = job_of(spec, stages)

@@ -22,7 +22,7 @@ Law = Literal["variance", "deviation"]
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class TraceCluster:
     """A row of the tables."""
 
     jobs: int
@@ -36,7 +36,7 @@ class Cluster:
 class Clustered:
     """One workload of clusters."""
 
-    clusters: tuple[Cluster, ...]
+    clusters: tuple[TraceCluster, ...]
     """The first one are short jobs."""
     ratio: float
     """A task's mean duration by its job's duration. Hawk took it from another paper and prints no number; with these,
@@ -50,7 +50,7 @@ class Clustered:
         """Jobs of all clusters."""
         return sum(cluster.jobs for cluster in self.clusters)
 
-    def centroid(self, cluster: Cluster) -> tuple[float, float]:
+    def centroid(self, cluster: TraceCluster) -> tuple[float, float]:
         """Return a cluster's number of tasks and their duration in seconds."""
         task_s = self.ratio * cluster.duration_s
         return max(1.0, cluster.maps_s / task_s), task_s
@@ -83,8 +83,8 @@ def _mean_count(tasks: float) -> float:
     return 1.0 if tasks <= 1 else -1 / expm1(-1 / tasks)
 
 
-def _clusters(*rows: tuple[int, float, float]) -> tuple[Cluster, ...]:
-    return tuple(Cluster(*row) for row in rows)
+def _clusters(*rows: tuple[int, float, float]) -> tuple[TraceCluster, ...]:
+    return tuple(TraceCluster(*row) for row in rows)
 
 
 YAHOO: Final = Clustered(

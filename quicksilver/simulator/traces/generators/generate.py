@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.generators import testbed
 from quicksilver.simulator.traces.generators.clusters import CLOUDERA, FACEBOOK, YAHOO, Shape
 from quicksilver.simulator.traces.generators.google import CUTOFF_S, Google
@@ -195,7 +195,7 @@ def generate(
     *,
     interarrival_s: float | None = None,
     load_slots: float | None = None,
-) -> Iterator[Job]:
+) -> Iterator[SimulatedJob]:
     """Yield `jobs` jobs of a workload, as many as the paper has for None; times are whole milliseconds.
 
     interarrival_s: mean time between arrivals; load_slots: slots that the work keeps busy on average, which sets it.
@@ -218,9 +218,11 @@ def _every_s(entry: Generator, interarrival_s: float | None, load_slots: float |
     return every_s
 
 
-def _jobs(entry: Generator, every_s: float, arrivals: Random, shapes: Random) -> Iterator[Job]:
+def _jobs(entry: Generator, every_s: float, arrivals: Random, shapes: Random) -> Iterator[SimulatedJob]:
     at_s = 0.0
     for number, (kind, durations_s, told_s) in enumerate(entry.shapes(shapes), start=1):
         at_s += arrivals.expovariate(1 / every_s)
         estimate_s = sum(durations_s) / len(durations_s) if told_s is None else told_s
-        yield Job(number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=entry.stages.get(kind, ()))
+        yield SimulatedJob(
+            number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=entry.stages.get(kind, ())
+        )

@@ -25,7 +25,7 @@ LONG_JOBS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class GoogleKind:
     """A class of jobs."""
 
     name: str
@@ -45,7 +45,7 @@ class Kind:
         return lambda rng: CUTOFF_S + rng.expovariate(1 / (self.mean_s - CUTOFF_S))
 
 
-def _kinds(long: bool, alone: float, tasks: float, job_s: float, task_s: float) -> tuple[Kind, Kind]:
+def _kinds(long: bool, alone: float, tasks: float, job_s: float, task_s: float) -> tuple[GoogleKind, GoogleKind]:
     """Return jobs of one task and wider ones.
 
     alone: share of the first; tasks: of a job on average; job_s, task_s: mean duration over jobs, and over tasks.
@@ -55,8 +55,8 @@ def _kinds(long: bool, alone: float, tasks: float, job_s: float, task_s: float) 
     wide_s = (task_s * tasks - job_s) / ((1 - alone) * (wide - 1))
     alone_s = (job_s - (1 - alone) * wide_s) / alone
     return (
-        Kind(f"{name}, one task", share * alone, 1.0, alone_s, long),
-        Kind(f"{name}, wide", share * (1 - alone), wide, wide_s, long),
+        GoogleKind(f"{name}, one task", share * alone, 1.0, alone_s, long),
+        GoogleKind(f"{name}, wide", share * (1 - alone), wide, wide_s, long),
     )
 
 

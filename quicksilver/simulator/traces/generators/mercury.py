@@ -23,7 +23,7 @@ SLOTS: Final = 256 * 32
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class JobKind:
     """A class of jobs. share: of the jobs, a multiple of 1 / BLOCK; mean_s: of a task."""
 
     name: str
@@ -47,7 +47,7 @@ class Workload:
     """What is offered, apart from its size."""
 
     name: str
-    kinds: tuple[Kind, ...]
+    kinds: tuple[JobKind, ...]
     straggler_share: float = 0.0
     """Of the tasks; these take `straggler_times` as long as they are said to."""
     straggler_times: float = 1.0
@@ -81,31 +81,31 @@ class Workload:
 
 
 def _fixed(seconds: int) -> Workload:
-    return Workload(f"fixed_{seconds}s", (Kind(f"{seconds}s", 1.0, float(seconds)),))
+    return Workload(f"fixed_{seconds}s", (JobKind(f"{seconds}s", 1.0, float(seconds)),))
 
 
-MICRO: Final = Workload("micro", (Kind("1.2s", 1.0, 1.2, 0.5),))
+MICRO: Final = Workload("micro", (JobKind("1.2s", 1.0, 1.2, 0.5),))
 """§7.2: tasks of 1.2 s on average. How they vary the paper does not say; lognormal here."""
-HYBRID: Final = Workload("hybrid", (Kind("2s", 0.8, 2.0), Kind("50s", 0.2, 50.0)))
+HYBRID: Final = Workload("hybrid", (JobKind("2s", 0.8, 2.0), JobKind("50s", 0.2, 50.0)))
 """§7.4.1: of the jobs 80 % have tasks of 2 s, 20 % of 50 s."""
 MICROSOFT: Final = Workload(
     "microsoft",
     (
-        Kind("1s", 0.15, 1.0, 0.5),
-        Kind("3s", 0.25, 3.0, 0.5),
-        Kind("6s", 0.2, 6.0, 0.3),
-        Kind("11s", 0.2, 11.0, 0.1),
-        Kind("30s", 0.1, 30.0, 0.3),
-        Kind("60s", 0.1, 60.0, 0.3),
+        JobKind("1s", 0.15, 1.0, 0.5),
+        JobKind("3s", 0.25, 3.0, 0.5),
+        JobKind("6s", 0.2, 6.0, 0.3),
+        JobKind("11s", 0.2, 11.0, 0.1),
+        JobKind("30s", 0.1, 30.0, 0.3),
+        JobKind("60s", 0.1, 60.0, 0.3),
     ),
 )
 """§7.4.2: like Figure 1. The text gives no curve: almost 60 % of the tasks end within 10 s, there are jobs of 3 s and
 of 11 s tasks, and some far longer; the classes keep that, and the longest ones fit a run of minutes."""
-STRAGGLERS: Final = Workload("stragglers", (Kind("2s", 1.0, 2.0),), slow_nodes=1 / 16, slow_times=3.0)
+STRAGGLERS: Final = Workload("stragglers", (JobKind("2s", 1.0, 2.0),), slow_nodes=1 / 16, slow_times=3.0)
 """§7.2.3: a few straggler nodes underestimate queuing delay. Here one node of 16, where tasks take three times what
 their job says; how many and how far off the paper does not say."""
 STRAGGLER_TASKS: Final = Workload(
-    "straggler_tasks", (Kind("2s", 1.0, 2.0),), straggler_share=0.05, straggler_times=10.0
+    "straggler_tasks", (JobKind("2s", 1.0, 2.0),), straggler_share=0.05, straggler_times=10.0
 )
 """Not the paper's: one task of 20, drawn by chance, takes ten times what its job says. Jobs wait for these, not for
 slots."""
@@ -117,7 +117,7 @@ WORKLOADS: Final = {
 }
 
 
-def kinds(workload: Workload, rng: Random) -> Iterator[Kind]:
+def kinds(workload: Workload, rng: Random) -> Iterator[JobKind]:
     """Yield classes of jobs without end; of every BLOCK each has its share."""
     while True:
         block = [kind for kind in workload.kinds for _ in range(round(kind.share * BLOCK))]

@@ -22,7 +22,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.defaults import DEFAULTS, NEW_NAMES
 from quicksilver.doctor.site_edit import apply, layout
-from quicksilver_apps.client.site import Site
+from quicksilver_apps.client.site import ClusterSite
 from quicksilver_lab.cluster.runtime.jars import HADOOP_VERSION
 from quicksilver_lab.cluster.runtime.java import Java, find_java, find_maven
 from tests.paths import DATA, ROOT
@@ -86,7 +86,7 @@ def values(conf: HadoopConf, name: str) -> dict[str, object]:
 
 def reads(conf: HadoopConf) -> dict[str, object]:
     """Return the properties of which Hadoop's classes have reads of their own."""
-    site = Site(conf)
+    site = ClusterSite(conf)
     return {
         "default_fs": site.default_fs,
         "secure": "KERBEROS" if site.secure else conf.word("hadoop.security.authentication"),

@@ -23,7 +23,7 @@ from quicksilver.common.http.connection import HEAD_BYTES, HEADERS, PIPELINED
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import Security, SecuritySettings
 from quicksilver.common.process.listening import bound_socket
-from quicksilver_lab.bench.fake_rm import Master, StandIn
+from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from quicksilver_lab.bench.procstat import cpu_s
 from quicksilver_lab.bench.rest_servers import KINDS, RestServer
 from tests.quicksilver.common.http.test_rest import PATIENCE_S, make_app
@@ -192,7 +192,7 @@ def test_silent_connections_leave_files_for_application_masters(tmp_path: Path) 
                 with ExitStack() as stack:
                     silent = [stack.enter_context(server.connect(PATIENCE_S)) for _ in range(650)]
                     await asyncio.to_thread(hung_up, silent, 550)
-                    master = await Master.connect("127.0.0.1", server.listen)
+                    master = await RegisteredMaster.connect("127.0.0.1", server.listen)
                     assert await master.beat() == 1
                     files = psutil.Process(server.process.pid).num_fds()
                     assert files < 300, "a hundred connections, and the proxy's own files"

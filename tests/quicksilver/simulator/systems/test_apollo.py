@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 from policies.common.tokens import Tokens
 from quicksilver.simulator.apollo.process_node import ProcessNode
 from quicksilver.simulator.checks import wrong
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.apollo import SYSTEM, ApolloSettings
 
 
-def jobs_of(seed: int, jobs: int, gap_s: float, most_tasks: int = 12, mean_s: float = 20.0) -> list[Job]:
+def jobs_of(seed: int, jobs: int, gap_s: float, most_tasks: int = 12, mean_s: float = 20.0) -> list[SimulatedJob]:
     rng, at_s, made = Random(seed), 0.0, []
     for number in range(jobs):
         at_s += rng.expovariate(1 / gap_s)
         length_s = rng.expovariate(1 / mean_s)
         tasks = tuple(rng.uniform(0.5, 1.5) * length_s for _ in range(rng.randint(1, most_tasks)))
-        made.append(Job(number, at_s, tasks, length_s))
+        made.append(SimulatedJob(number, at_s, tasks, length_s))
     return made
 
 
-def run(jobs: list[Job], cluster: ClusterModel, seed: int = 0, **more: object) -> SimResult:
+def run(jobs: list[SimulatedJob], cluster: ClusterModel, seed: int = 0, **more: object) -> SimResult:
     result = SYSTEM.run(iter(jobs), cluster, ApolloSettings.model_validate(more), seed)
     assert wrong(result, jobs, cluster) == []
     return result
@@ -67,7 +67,7 @@ def test_what_always_holds(
 
 def test_a_job_alone_is_as_wide_as_its_tokens_and_its_allowance() -> None:
     """8 tasks of 10 s on 8 idle servers: 2 tokens alone take 4 rounds, with 1 opportunistic for each 2 rounds."""
-    job = Job(0, 0.0, (10.0,) * 8, 10.0)
+    job = SimulatedJob(0, 0.0, (10.0,) * 8, 10.0)
     cluster = ClusterModel(8, delay_s=0.0)
     for allowance, rounds in ((0.0, 4), (1.0, 2), (3.0, 1)):
         result = run(
@@ -78,7 +78,7 @@ def test_a_job_alone_is_as_wide_as_its_tokens_and_its_allowance() -> None:
 
 def test_a_job_begins_when_it_can_have_its_tokens() -> None:
     """Of 4 tokens the first two jobs take 3 and 1, so the third waits for 2, and the fourth behind it."""
-    jobs = [Job(n, n * 1.0, (10.0,) * tasks, 10.0) for n, tasks in enumerate((3, 1, 2, 1))]
+    jobs = [SimulatedJob(n, n * 1.0, (10.0,) * tasks, 10.0) for n, tasks in enumerate((3, 1, 2, 1))]
     wide = {"light_ratio": 1, "light_servers": 8, "report_s": 0.25, "opportunistic": {"allowance_ratio": 0}}
     result = run(jobs, ClusterModel(8, delay_s=0.0), tokens=4, cluster_tokens=4, **wide)
     by_number = {job.number: job for job in result.jobs}
@@ -88,7 +88,7 @@ def test_a_job_begins_when_it_can_have_its_tokens() -> None:
 
 def test_opportunistic_tasks_give_way_to_regular_ones() -> None:
     """One server with two slots: the first job's opportunistic task is killed by the second job's regular one."""
-    jobs = [Job(0, 0.0, (100.0, 100.0), 100.0), Job(1, 10.0, (5.0,), 5.0)]
+    jobs = [SimulatedJob(0, 0.0, (100.0, 100.0), 100.0), SimulatedJob(1, 10.0, (5.0,), 5.0)]
     result = run(jobs, ClusterModel(1, 2, delay_s=0.0), tokens=1, corrected=False)
     by_number = {job.number: job for job in result.jobs}
     assert result.counts["kills"] == 1
@@ -97,7 +97,7 @@ def test_opportunistic_tasks_give_way_to_regular_ones() -> None:
 
 
 def test_waiting_opportunistic_tasks_are_upgraded_when_a_token_is_free() -> None:
-    jobs = [Job(0, 0.0, (10.0,) * 4, 10.0), Job(1, 1.0, (30.0,) * 3, 30.0)]
+    jobs = [SimulatedJob(0, 0.0, (10.0,) * 4, 10.0), SimulatedJob(1, 1.0, (30.0,) * 3, 30.0)]
     result = run(jobs, ClusterModel(2, delay_s=0.0), tokens=1, light_ratio=1)
     assert result.counts["upgrades"] > 0
 
@@ -106,7 +106,7 @@ def test_corrections_help_where_estimates_are_wrong() -> None:
     """Half of the jobs are told to be ten times as short as they are; duplicates are few, and most of them run."""
     rng = Random(4)
     jobs = [
-        Job(job.number, job.arrives_s, job.durations_s, job.estimate_s * rng.choice((0.1, 1.0)))
+        SimulatedJob(job.number, job.arrives_s, job.durations_s, job.estimate_s * rng.choice((0.1, 1.0)))
         for job in jobs_of(2, 120, 2.0, mean_s=30)
     ]
     cluster = ClusterModel(80)
@@ -118,7 +118,8 @@ def test_corrections_help_where_estimates_are_wrong() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_the_quick_look_leaves_nothing_out(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = [
-        Job(j.number, j.arrives_s, j.durations_s, j.estimate_s * (1 + j.number % 5)) for j in jobs_of(seed, 60, 2.0)
+        SimulatedJob(j.number, j.arrives_s, j.durations_s, j.estimate_s * (1 + j.number % 5))
+        for j in jobs_of(seed, 60, 2.0)
     ]
     quick = run(jobs, ClusterModel(20, 2), seed)
     monkeypatch.setattr(ProcessNode, "at_most_s", lambda node, cfg: inf)
@@ -143,7 +144,7 @@ def test_stragglers_copies_and_failures_lose_nothing(seed: int, jobs: int, nodes
 
 def test_bad_servers_are_known_and_avoided() -> None:
     """A tenth of the servers fails each second try: knowing it, fewer tries fail than by penalising nothing."""
-    jobs = [Job(number, number * 10.0, (20.0,) * 10, 20.0) for number in range(80)]
+    jobs = [SimulatedJob(number, number * 10.0, (20.0,) * 10, 20.0) for number in range(80)]
     bad = {"bad_nodes": 0.1, "light_servers": 4}
     blind, known = (
         run(jobs, ClusterModel(60), completion={"fail_ratio": ratio}, **bad).counts["failed"] for ratio in (1.0, 4.0)
@@ -152,7 +153,7 @@ def test_bad_servers_are_known_and_avoided() -> None:
 
 
 def test_copies_beat_stragglers() -> None:
-    jobs = [Job(number, number * 40.0, (20.0,) * 12, 20.0) for number in range(40)]
+    jobs = [SimulatedJob(number, number * 40.0, (20.0,) * 12, 20.0) for number in range(40)]
     alone, watched = (run(jobs, ClusterModel(60), reruns=on, **SLOW) for on in (False, True))
     assert "reruns" not in alone.counts
     assert mean_s(watched) < 0.7 * mean_s(alone)
@@ -162,7 +163,7 @@ def test_copies_beat_stragglers() -> None:
 
 def test_a_copy_that_caught_up_frees_the_slot_of_the_first() -> None:
     """Of 4 tasks of 10 s one takes 80 s; its copy begins after 11 s, is as far 1.6 s later, and is over after 21 s."""
-    job, found = Job(1, 0.0, (10.0,) * 4, 10.0), []
+    job, found = SimulatedJob(1, 0.0, (10.0,) * 4, 10.0), []
     for seed in range(40):
         result = run([job], ClusterModel(8), seed, **SLOW)
         if result.counts.get("stragglers") == 1 and result.jobs[0].ended_s < 80:

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 
 from policies.research.class_shares import ClassShares, Klass, Use, free_slot_goes_to, long_slots, may_suspend
 from quicksilver.simulator.checks import wrong
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.bigc import SYSTEM, BigCSettings
 
 
-def run(jobs: list[Job], cluster: ClusterModel, **shares: float) -> SimResult:
+def run(jobs: list[SimulatedJob], cluster: ClusterModel, **shares: float) -> SimResult:
     cfg = BigCSettings(cutoff_s=50, shares=ClassShares.model_validate(shares))
     result = SYSTEM.run(iter(jobs), cluster, cfg, 0)
     assert wrong(result, jobs, cluster) == []
     return result
 
 
-def ends(jobs: list[Job], cluster: ClusterModel, **shares: float) -> list[float]:
+def ends(jobs: list[SimulatedJob], cluster: ClusterModel, **shares: float) -> list[float]:
     result = run(jobs, cluster, **shares)
     return [job.ended_s for job in sorted(result.jobs, key=lambda job: job.number)]
 
@@ -51,30 +51,30 @@ def test_only_long_tasks_beyond_their_share_are_suspended_and_not_too_many_of_a_
     assert not may_suspend(Use(120, 7, False, True), 1, cfg)
 
 
-LONG = Job(0, 0.0, (100.0, 100.0), 100.0)
+LONG = SimulatedJob(0, 0.0, (100.0, 100.0), 100.0)
 ALONE = ClusterModel(1, 2, delay_s=0.0)
 
 
 def test_a_short_task_takes_the_slot_of_a_long_one_which_loses_nothing() -> None:
     """Two slots, both for short jobs; two long tasks. From 10 to 15 s both stand still, then one until 17 s."""
-    short = Job(1, 10.0, (5.0, 7.0), 6.0)
+    short = SimulatedJob(1, 10.0, (5.0, 7.0), 6.0)
     assert ends([LONG, short], ALONE, short_ratio=1.0) == [107, 17]
     assert run([LONG, short], ALONE, short_ratio=1.0).counts["preemptions"] == 2
 
 
 def test_the_share_of_the_long_class_is_left_alone() -> None:
     """One slot of the two is theirs: the short tasks take turns on the other."""
-    short = Job(1, 10.0, (5.0, 7.0), 6.0)
+    short = SimulatedJob(1, 10.0, (5.0, 7.0), 6.0)
     assert ends([LONG, short], ALONE, short_ratio=0.5) == [112, 22]
 
 
 def test_a_short_task_does_not_displace_a_short_one() -> None:
-    jobs = [Job(0, 0.0, (40.0,), 40.0), Job(1, 1.0, (1.0,), 1.0)]
+    jobs = [SimulatedJob(0, 0.0, (40.0,), 40.0), SimulatedJob(1, 1.0, (1.0,), 1.0)]
     assert ends(jobs, ClusterModel(1, delay_s=0.0)) == [40, 41]
 
 
 def test_what_memory_does_not_hold_is_not_suspended() -> None:
-    jobs = [LONG, Job(1, 10.0, (5.0, 7.0), 6.0)]
+    jobs = [LONG, SimulatedJob(1, 10.0, (5.0, 7.0), 6.0)]
     assert ends(jobs, ALONE, short_ratio=1.0, suspended=1) == [112, 22]
     assert ends(jobs, ALONE, short_ratio=1.0, suspended=0) == [100, 107]
 
@@ -91,7 +91,7 @@ def test_what_always_holds(
 ) -> None:
     rng = Random(len(drawn))
     jobs = [
-        Job(number, float(at_s), tuple(mean_s * rng.uniform(0.2, 2.0) for _ in range(tasks)), float(mean_s))
+        SimulatedJob(number, float(at_s), tuple(mean_s * rng.uniform(0.2, 2.0) for _ in range(tasks)), float(mean_s))
         for number, (at_s, mean_s, tasks) in enumerate(sorted(drawn))
     ]
     for delay_s in (0.0, 0.5):

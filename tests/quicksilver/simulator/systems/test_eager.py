@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from quicksilver.simulator.clock import Clock
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.systems.mercury import MERCURY
 
@@ -33,7 +33,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-def workload(rng: Random) -> tuple[list[Job], ClusterModel]:
+def workload(rng: Random) -> tuple[list[SimulatedJob], ClusterModel]:
     """Return jobs with pauses between them, some of which leave the cluster empty."""
     cluster = ClusterModel(rng.randint(1, 8), rng.randint(1, 3), rng.choice([0, 4096]))
     jobs, at_s = [], 0.0
@@ -42,12 +42,12 @@ def workload(rng: Random) -> tuple[list[Job], ClusterModel]:
         estimate_s = rng.choice([0.5, 1.0, 3.0]) * sum(durations_s) / len(durations_s)
         first = rng.randint(0, len(durations_s) - 1)
         stages = (first, len(durations_s) - first) if first else ()
-        jobs.append(Job(number, at_s, durations_s, estimate_s=estimate_s, stages=stages))
+        jobs.append(SimulatedJob(number, at_s, durations_s, estimate_s=estimate_s, stages=stages))
         at_s += rng.choice([0.0, 1.0, rng.uniform(0, 10), 40.0])
     return jobs, cluster
 
 
-def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int, eager: bool) -> tuple[SimResult, int]:
+def run(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int, eager: bool) -> tuple[SimResult, int]:
     system = load(name.partition(",")[0].partition(" ")[0])
     chosen = system.Settings(**SETTINGS[name], eager=eager, sample_s=5.0)
     result = system.run(iter(jobs), cluster, chosen, seed)

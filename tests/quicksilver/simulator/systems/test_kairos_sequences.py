@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems.kairos_slots import SYSTEM, KairosSlots
 
 pytestmark = pytest.mark.parametrize("production", [True, False], ids=["production", "fast"])
@@ -18,7 +18,7 @@ def ends(
 ) -> list[float]:
     """Return when each job ends; jobs: (arrival, durations)."""
     cfg = KairosSlots.model_validate({**settings, "machine": production, "policy": production})
-    given = [Job(number, at_s, tuple(durations), 1.0) for number, (at_s, durations) in enumerate(jobs)]
+    given = [SimulatedJob(number, at_s, tuple(durations), 1.0) for number, (at_s, durations) in enumerate(jobs)]
     result = SYSTEM.run(given, ClusterModel(nodes, delay_s=0.0), cfg, 0)
     return [job.ended_s for job in sorted(result.jobs, key=lambda job: job.number)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.systems.kairos_slots import SYSTEM, KairosSlots
 
@@ -20,11 +20,11 @@ TICK_S = 2.0**-6
 """Times are binary fractions, of which sums are exact: then equal decisions are equal figures."""
 
 
-def jobs_of(rng: Random, jobs: int, span: int, longest: int) -> list[Job]:
+def jobs_of(rng: Random, jobs: int, span: int, longest: int) -> list[SimulatedJob]:
     """Return jobs of 1 to 6 tasks, short ones and long ones."""
     arrivals = sorted(rng.randrange(span * 64) for _ in range(jobs))
     return [
-        Job(
+        SimulatedJob(
             number,
             at * TICK_S,
             tuple(rng.randrange(1, rng.choice((200, longest * 64))) * TICK_S for _ in range(rng.randrange(1, 7))),
@@ -40,7 +40,7 @@ def outcome(result: SimResult) -> list[object]:
     return [[asdict(job) for job in result.jobs], counts, result.busy]
 
 
-def compare(jobs: list[Job], cluster: ClusterModel, cfg: KairosSlots) -> SimResult:
+def compare(jobs: list[SimulatedJob], cluster: ClusterModel, cfg: KairosSlots) -> SimResult:
     """Run both; return the fast one's result."""
     fast = SYSTEM.run(jobs, cluster, cfg, 0)
     slow = SYSTEM.run(jobs, cluster, replace_settings(cfg, machine=True, policy=True), 0)
@@ -86,7 +86,7 @@ def test_what_always_holds(machine: bool, slots: int) -> None:
 
 
 def test_what_it_cannot_do_is_said() -> None:
-    job = Job(1, 5.0, (1.0,), 1.0)
+    job = SimulatedJob(1, 5.0, (1.0,), 1.0)
     with pytest.raises(SimulatorError, match="job 1: tasks of 2 cores"):
         SYSTEM.run([replace(job, cores=2)], ClusterModel(1), KairosSlots(), 0)
     with pytest.raises(SimulatorError, match="sort the trace"):
@@ -94,7 +94,7 @@ def test_what_it_cannot_do_is_said() -> None:
 
 
 def test_jobs_without_tasks_are_over_at_once() -> None:
-    jobs = [Job(1, 5.0, (), 1.0)]
+    jobs = [SimulatedJob(1, 5.0, (), 1.0)]
     assert wrong(SYSTEM.run(jobs, ClusterModel(1), KairosSlots(), 0), jobs, ClusterModel(1)) == []
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.systems.mercury import MERCURY, world
 from quicksilver.simulator.world.outcome import outcome
@@ -17,13 +17,15 @@ from quicksilver.simulator.world.outcome import outcome
 CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
 
 
-def run(name: str, jobs: list[Job], seed: int = 1, cluster: ClusterModel = CLUSTER, **chosen: object) -> SimResult:
+def run(
+    name: str, jobs: list[SimulatedJob], seed: int = 1, cluster: ClusterModel = CLUSTER, **chosen: object
+) -> SimResult:
     system = load(name)
     return system.run(jobs, cluster, system.Settings(**chosen), seed)
 
 
-def job(number: int, arrives_s: float, *durations_s: float) -> Job:
-    return Job(number, arrives_s, durations_s, estimate_s=sum(durations_s) / len(durations_s))
+def job(number: int, arrives_s: float, *durations_s: float) -> SimulatedJob:
+    return SimulatedJob(number, arrives_s, durations_s, estimate_s=sum(durations_s) / len(durations_s))
 
 
 @pytest.mark.parametrize("name", ("kairos", "mercury", "opportunistic", "quicksilver"))

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from quicksilver.simulator.checks import wrong
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.traces.generators.generate import generate
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")
 
 
-def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int = 1, **given: Any) -> SimResult:
+def run(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int = 1, **given: Any) -> SimResult:
     system = load(name)
     return system.run(iter(jobs), cluster, system.Settings(**given), seed)
 
 
-def job(number: int, arrives_s: float, *durations_s: float) -> Job:
-    return Job(number, arrives_s, durations_s, sum(durations_s) / max(1, len(durations_s)))
+def job(number: int, arrives_s: float, *durations_s: float) -> SimulatedJob:
+    return SimulatedJob(number, arrives_s, durations_s, sum(durations_s) / max(1, len(durations_s)))
 
 
 def ended_s(result: SimResult) -> dict[int, float]:
@@ -87,7 +87,7 @@ def test_with_no_node_to_go_to_probes_wait_behind_the_long_tasks_after_all() -> 
 
 def test_least_work_left_sees_what_runs_and_dlwl_only_what_was_reported() -> None:
     jobs = [job(1, 0.0, 30.0, 10.0), job(2, 1.0, 5.0), job(3, 2.0, 5.0), job(4, 6.5, 5.0)]
-    jobs[0] = Job(1, 0.0, (30.0, 10.0), 20.0)
+    jobs[0] = SimulatedJob(1, 0.0, (30.0, 10.0), 20.0)
     cluster = ClusterModel(2, delay_s=0.0)
     assert ended_s(run("clwl", jobs, cluster)) == {1: 30.0, 2: 35.0, 3: 15.0, 4: 40.0}  # 4: both wait equally long
     late = [ended_s(run("dlwl", jobs, cluster, seed=seed, heartbeat_s=100.0)) for seed in range(20)]
@@ -109,14 +109,14 @@ def test_hawks_example_of_a_loaded_cluster_under_sparrow() -> None:
     assert wrong(result, jobs, ClusterModel(15_000)) == []
 
 
-def trace(seed: int, jobs: int = 60) -> list[Job]:
+def trace(seed: int, jobs: int = 60) -> list[SimulatedJob]:
     """Return short and long jobs, some at the same time, some without tasks, tasks of 0 s among them."""
-    rng, at_s, made = Random(seed), 0.0, list[Job]()
+    rng, at_s, made = Random(seed), 0.0, list[SimulatedJob]()
     for number in range(jobs):
         at_s += rng.choice((0.0, 1.0, rng.expovariate(0.5)))
         mean_s = rng.choice((0.0, 5.0, 20.0, 300.0))
         durations_s = tuple(rng.choice((mean_s, rng.expovariate(1 / (mean_s or 1.0)))) for _ in range(rng.randrange(9)))
-        made.append(Job(number, at_s, durations_s, mean_s))
+        made.append(SimulatedJob(number, at_s, durations_s, mean_s))
     return made
 
 

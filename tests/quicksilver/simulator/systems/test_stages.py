@@ -10,29 +10,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quicksilver.simulator.checks import wrong
-from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, load
 
 REAL = ("kairos", "mercury", "opportunistic", "quicksilver")
 """By the production machines, of which each virtual second costs."""
 NAMES = tuple(sorted(SYSTEMS.keys() - {"recorded", "zoe", *REAL}))
-MAPS_AND_REDUCES = Job(1, 5.0, (10.0, 20.0, 3.0), 11.0, stages=(2, 1))
+MAPS_AND_REDUCES = SimulatedJob(1, 5.0, (10.0, 20.0, 3.0), 11.0, stages=(2, 1))
 
 
-def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int = 1, **chosen: object) -> SimResult:
+def run(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int = 1, **chosen: object) -> SimResult:
     system = load(name)
     return system.run(iter(jobs), cluster, system.Settings(**chosen), seed)
 
 
-def drawn(seed: int, jobs: int = 8, means_s: tuple[float, ...] = (2.0, 10.0, 50.0)) -> list[Job]:
+def drawn(seed: int, jobs: int = 8, means_s: tuple[float, ...] = (2.0, 10.0, 50.0)) -> list[SimulatedJob]:
     """Return jobs of one to four stages, some of one alone; tasks of 0 s among them, and jobs at the same time."""
-    rng, at_s, made = Random(seed), 0.0, list[Job]()
+    rng, at_s, made = Random(seed), 0.0, list[SimulatedJob]()
     for number in range(1, jobs + 1):
         at_s += rng.choice((0.0, rng.expovariate(0.2)))
         stages = tuple(rng.randint(1, 5) for _ in range(rng.randint(1, 4)))
         mean_s = rng.choice(means_s)
         durations_s = tuple(rng.choice((0.0, mean_s, rng.expovariate(1 / mean_s))) for _ in range(sum(stages)))
-        made.append(Job(number, at_s, durations_s, mean_s, stages=stages if rng.random() < 0.8 else ()))
+        made.append(SimulatedJob(number, at_s, durations_s, mean_s, stages=stages if rng.random() < 0.8 else ()))
     return made
 
 
@@ -46,8 +46,8 @@ def test_each_stages_estimate_is_as_wrong_as_the_jobs() -> None:
     twice = replace(MAPS_AND_REDUCES, estimate_s=22.0)
     assert list(twice.by_stage()) == [((10.0, 20.0), 30.0), ((3.0,), 6.0)]
     assert list(replace(twice, stages=()).by_stage()) == [((10.0, 20.0, 3.0), 22.0)]
-    assert list(Job(1, 0.0, (0.0, 0.0), 4.0, stages=(1, 1)).by_stage()) == [((0.0,), 4.0), ((0.0,), 4.0)]
-    assert twice.first_stage() == Job(1, 5.0, (10.0, 20.0), 30.0)
+    assert list(SimulatedJob(1, 0.0, (0.0, 0.0), 4.0, stages=(1, 1)).by_stage()) == [((0.0,), 4.0), ((0.0,), 4.0)]
+    assert twice.first_stage() == SimulatedJob(1, 5.0, (10.0, 20.0), 30.0)
 
 
 @pytest.mark.parametrize("name", (*NAMES, "quicksilver"))
@@ -110,7 +110,7 @@ def test_slow_start_has_reduces_hold_slots_until_the_last_map_has_ended(
     ratio: float, reduce_s: tuple[float, float], other_s: float
 ) -> None:
     """Two slots; maps of 20 and 4 s run from 1 s on. The reduce has the second slot from 6 s on, or a later one."""
-    jobs = [Job(1, 0.0, (20.0, 4.0, 2.0), 1.0, stages=(2, 1)), Job(2, 6.02, (1.0,), 1.0)]
+    jobs = [SimulatedJob(1, 0.0, (20.0, 4.0, 2.0), 1.0, stages=(2, 1)), SimulatedJob(2, 6.02, (1.0,), 1.0)]
     exact = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0, "off_switch": 2, "end_beats": False}
     cluster = ClusterModel(1, slots=2, delay_s=0.0)
     result = run("yarn_fifo", jobs, cluster, slow_start_ratio=ratio, **exact)
@@ -120,7 +120,7 @@ def test_slow_start_has_reduces_hold_slots_until_the_last_map_has_ended(
     assert wrong(result, jobs, cluster) == []
 
 
-def production(jobs: list[Job], nodes: int, slots: int, ratio: float, **chosen: object) -> SimResult:
+def production(jobs: list[SimulatedJob], nodes: int, slots: int, ratio: float, **chosen: object) -> SimResult:
     """Run jobs with everything guaranteed by the production machines, nearly without waits."""
     only_g = {"routes": [{"policy": "only_g"}]}
     world = {"node_beat_s": 0.1, "master_beat_s": 0.1, "start_s": 0.0, "policies": only_g, **chosen}
@@ -129,7 +129,7 @@ def production(jobs: list[Job], nodes: int, slots: int, ratio: float, **chosen: 
 
 def test_the_production_machines_have_the_same_slow_start() -> None:
     """Maps of 20 and 4 s; the reduce of the second slot stands still from the end of the short map on."""
-    jobs = [Job(1, 0.0, (20.0, 4.0, 2.0), 1.0, stages=(2, 1)), Job(2, 6.02, (1.0,), 1.0)]
+    jobs = [SimulatedJob(1, 0.0, (20.0, 4.0, 2.0), 1.0, stages=(2, 1)), SimulatedJob(2, 6.02, (1.0,), 1.0)]
     early, late = production(jobs, 1, 2, 0.5), production(jobs, 1, 2, 1.0)
     for result in (early, late):
         assert wrong(result, jobs, ClusterModel(1, 2)) == []
@@ -144,8 +144,8 @@ def test_a_reduce_that_stands_still_gives_way_to_a_map_that_was_killed() -> None
     """A guaranteed master kills a queueable map; the reduces of its job have all other places of the cluster."""
     only_q = {"queues": ["*"], "routes": [{"policy": "only_q"}], "preempt": {"policy": "kill_newest"}}
     jobs = [
-        Job(1, 0.0, (1.0, 60.0, 60.0, 1.0, 1.0), 1.0, stages=(3, 2)),
-        *(Job(number, 4.0 + number, (0.5,), 1.0) for number in range(2, 9)),
+        SimulatedJob(1, 0.0, (1.0, 60.0, 60.0, 1.0, 1.0), 1.0, stages=(3, 2)),
+        *(SimulatedJob(number, 4.0 + number, (0.5,), 1.0) for number in range(2, 9)),
     ]
     cluster = ClusterModel(2, slots=3, delay_s=0.0)
     chosen = {"policies": only_q, "master_cores": 1, "slow_start_ratio": 0.05}

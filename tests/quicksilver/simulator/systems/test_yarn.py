@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.tally import Tally
 
 EXACT = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0, "end_beats": False}
 
 
-def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int = 1, **chosen: object) -> SimResult:
+def run(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int = 1, **chosen: object) -> SimResult:
     system = load(name)
     return system.run(jobs, cluster, system.Settings(**chosen), seed)
 
 
-def job(number: int, arrives_s: float, *durations_s: float, queue: str = "default") -> Job:
-    return Job(number, arrives_s, durations_s, estimate_s=1.0, queue=queue)
+def job(number: int, arrives_s: float, *durations_s: float, queue: str = "default") -> SimulatedJob:
+    return SimulatedJob(number, arrives_s, durations_s, estimate_s=1.0, queue=queue)
 
 
 def test_a_task_waits_for_a_nodes_heartbeat_and_then_for_its_masters() -> None:
@@ -73,7 +73,7 @@ def test_what_can_never_run_is_refused() -> None:
     with pytest.raises(SimulatorError, match="queue 'x' is none of default"):
         run("yarn_capacity", [job(1, 0.0, 1.0, queue="x")], ClusterModel(1))
     with pytest.raises(SimulatorError, match="wants 2 cores"):
-        run("yarn_fifo", [Job(1, 0.0, (1.0,), 1.0, cores=2.0)], ClusterModel(1))
+        run("yarn_fifo", [SimulatedJob(1, 0.0, (1.0,), 1.0, cores=2.0)], ClusterModel(1))
     with pytest.raises(SimulatorError, match="sort the trace by arrival"):
         run("yarn_fifo", [job(1, 5.0, 1.0), job(2, 4.0, 1.0)], ClusterModel(1))
     with pytest.raises(SimulatorError, match="number each job once"):
@@ -86,7 +86,7 @@ JOBS = st.lists(
     max_size=8,
 ).map(
     lambda drawn: [
-        Job(number, at_s, tuple(durations), 1.0, cores=cores)
+        SimulatedJob(number, at_s, tuple(durations), 1.0, cores=cores)
         for number, (at_s, durations, cores) in enumerate(sorted(drawn, key=lambda one: one[0]), 1)
     ]
 )
@@ -96,7 +96,7 @@ JOBS = st.lists(
 @given(JOBS, st.integers(1, 5), st.integers(2, 4), st.integers(1, 3))
 @settings(max_examples=40, deadline=None)
 def test_nothing_is_lost_and_equal_seeds_are_equal(
-    name: str, jobs: list[Job], nodes: int, slots: int, off_switch: int
+    name: str, jobs: list[SimulatedJob], nodes: int, slots: int, off_switch: int
 ) -> None:
     cluster = ClusterModel(nodes, slots, memory_mb=2048)
     result = run(name, jobs, cluster, off_switch=off_switch)

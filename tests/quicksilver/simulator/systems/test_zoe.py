@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
 from quicksilver.simulator.traces.zoe import ZoeMix, applications
 from quicksilver.simulator.zoe.model import (
     BATCH_ELASTIC,
     BATCH_RIGID,
     INTERACTIVE,
-    Application,
+    ZoeApplication,
     of_job,
     room_of,
     workers,
@@ -25,8 +25,10 @@ from quicksilver.simulator.zoe.model import (
 TEN = ClusterModel(nodes=10)
 
 
-def app(number: int, core: int, elastic: int, runtime_s: float, arrives_s: float = 0.0, **more: object) -> Application:
-    return Application(
+def app(
+    number: int, core: int, elastic: int, runtime_s: float, arrives_s: float = 0.0, **more: object
+) -> ZoeApplication:
+    return ZoeApplication(
         number,
         arrives_s,
         (runtime_s,) * (core + elastic),
@@ -36,7 +38,7 @@ def app(number: int, core: int, elastic: int, runtime_s: float, arrives_s: float
     )
 
 
-def run(apps: Sequence[Job], cluster: ClusterModel = TEN, **settings: object) -> SimResult:
+def run(apps: Sequence[SimulatedJob], cluster: ClusterModel = TEN, **settings: object) -> SimResult:
     return SYSTEM.run(apps, cluster, ZoeSettings.model_validate(settings), seed=0)
 
 
@@ -129,35 +131,38 @@ def test_what_was_in_use_and_who_waited() -> None:
 
 
 def test_jobs_are_applications_of_their_tasks() -> None:
-    job = Job(4, 1.0, (2.0, 8.0, 5.0), estimate_s=5.0, cores=2.0, memory_mb=512)
+    job = SimulatedJob(4, 1.0, (2.0, 8.0, 5.0), estimate_s=5.0, cores=2.0, memory_mb=512)
     found = of_job(job, 1, room_of(TEN))
     assert (found.core, found.durations_s, found.estimate_s, found.cores) == (1, (8.0, 8.0, 8.0), 5.0, 2.0)
-    large = of_job(Job(5, 1.0, (1.0,) * 30, estimate_s=1.0), 3, room_of(TEN))
+    large = of_job(SimulatedJob(5, 1.0, (1.0,) * 30, estimate_s=1.0), 3, room_of(TEN))
     assert (large.core, large.durations_s, large.estimate_s) == (3, (3.0,) * 10, 3.0), "30 s of work on 10 slots"
 
 
 @pytest.mark.parametrize(
     ("jobs", "said"),
     (
-        ([Job(1, 0.0, (), 1.0)], "job 1 has no tasks"),
-        ([Job(1, 0.0, (1.0,), 1.0, cores=11.0)], "job 1: a task of 11 cores and 1024 MB is larger than the cluster"),
+        ([SimulatedJob(1, 0.0, (), 1.0)], "job 1 has no tasks"),
+        (
+            [SimulatedJob(1, 0.0, (1.0,), 1.0, cores=11.0)],
+            "job 1: a task of 11 cores and 1024 MB is larger than the cluster",
+        ),
         ([app(1, 11, 0, 1.0)], "zoe, flexible: application 1 needs 11 cores"),
         ([app(1, 0, 3, 1.0)], "application 1: 0 of 3 components are core"),
         ([app(1, 1, 0, 1.0, 5.0), app(2, 1, 0, 1.0, 4.0)], "job 2 arrives before the one ahead of it"),
         ([app(1, 1, 0, 9.0), app(1, 1, 0, 9.0, 4.0)], "job 1 is twice in the trace"),
-        ([Job(1, 0.0, (1.0,), 0.0)], "application 1: 1 core components, 0.0 s"),
+        ([SimulatedJob(1, 0.0, (1.0,), 0.0)], "application 1: 1 core components, 0.0 s"),
     ),
 )
-def test_what_can_never_run_is_said(jobs: list[Job], said: str) -> None:
+def test_what_can_never_run_is_said(jobs: list[SimulatedJob], said: str) -> None:
     with pytest.raises(SimulatorError, match=said):
         run(jobs)
 
 
-def jobs() -> st.SearchStrategy[list[Job]]:
+def jobs() -> st.SearchStrategy[list[SimulatedJob]]:
     one = st.tuples(st.floats(0, 20), st.lists(st.floats(0.1, 30), min_size=1, max_size=14), st.floats(0.1, 2))
     return st.lists(one, max_size=25).map(
         lambda drawn: [
-            Job(number, at_s, tuple(durations_s), sum(durations_s) / len(durations_s) * wrong_by)
+            SimulatedJob(number, at_s, tuple(durations_s), sum(durations_s) / len(durations_s) * wrong_by)
             for number, (at_s, durations_s, wrong_by) in enumerate(sorted(drawn))
         ]
     )
@@ -171,7 +176,7 @@ def jobs() -> st.SearchStrategy[list[Job]]:
     st.integers(1, 3),
 )
 def test_no_task_is_lost_and_work_is_conserved(
-    given_jobs: list[Job], discipline: str, order: str, work: str, core: int
+    given_jobs: list[SimulatedJob], discipline: str, order: str, work: str, core: int
 ) -> None:
     settings = {"discipline": discipline, "order": order, "work": work, "job_core": core}
     result = run(given_jobs, **settings)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats.dynoyarn import dump_dynoyarn
 from quicksilver.simulator.traces.formats.hawk import dump_hawk, read_hawk
 from quicksilver.simulator.traces.formats.registry import FORMATS, format_of, read, read_specs
@@ -28,7 +28,7 @@ RECORDED = DATA / "workloads"
 SECONDS = st.floats(0, 1e9, allow_nan=False)
 JOBS = st.lists(
     st.builds(
-        Job,
+        SimulatedJob,
         number=st.just(0),
         arrives_s=SECONDS,
         durations_s=st.lists(SECONDS, min_size=1, max_size=5).map(tuple),
@@ -48,7 +48,7 @@ JOBS = st.lists(
 QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
-def numbered(jobs: list[Job]) -> list[Job]:
+def numbered(jobs: list[SimulatedJob]) -> list[SimulatedJob]:
     return [replace(job, number=n) for n, job in enumerate(jobs, start=1)]
 
 
@@ -60,7 +60,7 @@ def written(tmp_path: Path, text: str, name: str = "trace") -> Path:
 
 @QUICK
 @given(JOBS)
-def test_jobs_that_are_written_are_read_again(tmp_path: Path, jobs: list[Job]) -> None:
+def test_jobs_that_are_written_are_read_again(tmp_path: Path, jobs: list[SimulatedJob]) -> None:
     path = tmp_path / "trace"
     with path.open("w") as file:
         assert dump_jobs(jobs, file) == len(jobs)
@@ -69,11 +69,13 @@ def test_jobs_that_are_written_are_read_again(tmp_path: Path, jobs: list[Job]) -
 
 @QUICK
 @given(JOBS)
-def test_the_text_format_keeps_all_times(tmp_path: Path, jobs: list[Job]) -> None:
+def test_the_text_format_keeps_all_times(tmp_path: Path, jobs: list[SimulatedJob]) -> None:
     path = tmp_path / "trace"
     with path.open("w") as file:
         assert dump_hawk(jobs, file) == len(jobs)
-    assert list(read_hawk(path)) == [Job(job.number, job.arrives_s, job.durations_s, job.estimate_s) for job in jobs]
+    assert list(read_hawk(path)) == [
+        SimulatedJob(job.number, job.arrives_s, job.durations_s, job.estimate_s) for job in jobs
+    ]
     if jobs:
         assert format_of(path) == "hawk"
 
@@ -96,7 +98,7 @@ def test_whatever_the_bytes_a_trace_is_read_or_refused(tmp_path: Path, octets: b
 @given(st.data())
 def test_a_broken_line_costs_its_own_job_alone(tmp_path: Path, data: st.DataObject) -> None:
     text = StringIO()
-    jobs = numbered([Job(0, float(n), (float(n), 1.0), 2.0) for n in range(5)])
+    jobs = numbered([SimulatedJob(0, float(n), (float(n), 1.0), 2.0) for n in range(5)])
     fmt = data.draw(st.sampled_from(("hawk", "jobs", "swim", "dynoyarn")))
     if fmt == "swim":
         text.write("".join(f"job{n}\t{n}\t1\t{n}\t0\t1\n" for n in range(5)))
@@ -181,10 +183,10 @@ def test_jobs_of_other_formats_keep_their_stages(tmp_path: Path) -> None:
 def test_the_mean_that_was_told_is_the_estimate_and_jobs_become_specs_again() -> None:
     spec = JobSpec(3, 1.0, "k", (TaskSpec(2.0, slow_times=2.0), TaskSpec(1.0, REDUCE)), "q", "u", 7.0, 512, "n")
     job = job_of(spec)
-    assert job == Job(3, 1.0, (4.0, 1.0), 7.0, "n", "u", "q", memory_mb=512, stages=(1, 1))
+    assert job == SimulatedJob(3, 1.0, (4.0, 1.0), 7.0, "n", "u", "q", memory_mb=512, stages=(1, 1))
     assert spec_of(job) == JobSpec(3, 1.0, "job", (TaskSpec(4.0), TaskSpec(1.0, REDUCE)), "q", "u", 7.0, 512, "n")
     mixed = JobSpec(1, 0.0, "k", (TaskSpec(1.0, 2), TaskSpec(2.0), TaskSpec(3.0, 2), TaskSpec(4.0)))
-    assert job_of(mixed) == Job(1, 0.0, (2.0, 4.0, 1.0, 3.0), 2.5, user="bench", stages=(2, 2))
+    assert job_of(mixed) == SimulatedJob(1, 0.0, (2.0, 4.0, 1.0, 3.0), 2.5, user="bench", stages=(2, 2))
     assert job_of(JobSpec(1, 0.0, "k", (TaskSpec(1.0, REDUCE),)), "map") is None
 
 
@@ -308,10 +310,10 @@ def test_rumens_objects_count_again_after_a_broken_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reader", (read_hawk, read_jobs))
 def test_a_packed_trace_is_read_too_and_a_cut_one_is_told(
-    tmp_path: Path, reader: Callable[[Path], Iterator[Job]]
+    tmp_path: Path, reader: Callable[[Path], Iterator[SimulatedJob]]
 ) -> None:
     text = StringIO()
-    (dump_hawk if reader is read_hawk else dump_jobs)([Job(1, 1.0, (2.0,), 2.0)] * 99, text)
+    (dump_hawk if reader is read_hawk else dump_jobs)([SimulatedJob(1, 1.0, (2.0,), 2.0)] * 99, text)
     packed = gzip.compress(text.getvalue().encode())
     path = tmp_path / "trace.gz"
     path.write_bytes(packed)

@@ -12,7 +12,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind
 from quicksilver.simulator import systems
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
-from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems.recorded import SYSTEM, RecordedSettings
 from quicksilver.simulator.traces.formats.recorded import RecordedTask, by_stage, read_recorded
 from quicksilver.simulator.traces.formats.registry import format_of, read
@@ -110,7 +110,7 @@ def store(tmp_path: Path) -> Path:
 
 def test_applications_are_jobs_and_tries_of_a_task_are_one(store: Path) -> None:
     first, second = read_recorded(store)
-    assert first.job == Job(
+    assert first.job == SimulatedJob(
         1, 0.0, (10.0, 4.0, 8.0), pytest.approx((1 + 5 + 4) / 3), "wordcount", "ann", "root.prod", 1.0, 3072
     )
     assert [(task.container_id, task.kind, task.tries, task.lost_s) for task in first.tasks] == [
@@ -163,7 +163,7 @@ def test_the_record_is_a_system_of_its_own(store: Path) -> None:
 @pytest.mark.parametrize("change", ({"durations_s": (1.0,)}, {"arrives_s": 3.0}, {"name": "other"}))
 def test_other_jobs_than_the_recorded_ones_are_refused(store: Path, change: dict[str, object]) -> None:
     job = next(read(store))
-    other = Job(**{name: getattr(job, name) for name in Job.__slots__} | change)  # type: ignore[arg-type]
+    other = SimulatedJob(**{name: getattr(job, name) for name in SimulatedJob.__slots__} | change)  # type: ignore[arg-type]
     with pytest.raises(SimulatorError, match="is not in"):
         SYSTEM.run([other], ClusterModel(1), RecordedSettings(store=str(store)), 1)
     with pytest.raises(SimulatorError, match=r"set recorded\.store"):

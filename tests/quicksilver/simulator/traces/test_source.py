@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.simulator.model import Job
+from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.cli import WRITERS, trace
 from quicksilver.simulator.traces.formats.registry import read
 from quicksilver.simulator.traces.generators.generate import generate
@@ -23,7 +23,7 @@ from quicksilver.simulator.traces.shaping import Errors, faster, head, measured,
 from quicksilver.simulator.traces.source import Source
 from quicksilver.simulator.traces.zoe import ZoeMix, applications
 
-JOBS = [Job(n, 10.0 * n, (float(n), 2.0 * n), 1.5 * n) for n in range(1, 51)]
+JOBS = [SimulatedJob(n, 10.0 * n, (float(n), 2.0 * n), 1.5 * n) for n in range(1, 51)]
 HAWK = "1 2 15 10 20\n3 1 5 5\n7 1 8 9\n"
 
 

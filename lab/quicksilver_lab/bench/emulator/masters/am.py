@@ -14,7 +14,7 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver_lab.bench.emulator.masters import reduces
-from quicksilver_lab.bench.emulator.masters.waiting import Given, RackOf, Waiting
+from quicksilver_lab.bench.emulator.masters.waiting import Given, RackOf, WaitingTasks
 from quicksilver_lab.bench.emulator.model import MAP, JobSpec, TaskRecord
 from rm_proxy.domain.ids import container_id_text, copied
 
@@ -56,7 +56,7 @@ class AmSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class TaskLaunch:
     """Start a task in a granted container."""
 
     container_id: str
@@ -65,14 +65,14 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class TaskStop:
     """Have a container killed by its node: its reduce makes room for maps."""
 
     container_id: str
     container: y.ContainerProto
 
 
-Command = Launch | Stop
+Command = TaskLaunch | TaskStop
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class MapReduceAm:
         """Ask for all maps. rack_of: the rack of a host."""
         self.job, self.settings = job, settings
         self.records = [TaskRecord(job.number, index, now_s) for index in range(len(job.tasks))]
-        self.waiting = Waiting(job.memory_mb, settings.opportunistic_percent, rack_of)
+        self.waiting = WaitingTasks(job.memory_mb, settings.opportunistic_percent, rack_of)
         self.broken = ""
         """Why the job failed, "" when it did not."""
         self.errors: list[str] = []
@@ -232,7 +232,7 @@ class MapReduceAm:
             self._give_back(container_id_text(container.id), container.id)
         return [self._launch(task, container, now_s) for task, container in assignments]
 
-    def _launch(self, task: int, container: y.ContainerProto, now_s: float) -> Launch:
+    def _launch(self, task: int, container: y.ContainerProto, now_s: float) -> TaskLaunch:
         container_id = container_id_text(container.id)
         self._attempts[container_id] = _Attempt(task, container)
         identifier = y.ContainerTokenIdentifierProto.FromString(container.container_token.identifier)
@@ -241,7 +241,7 @@ class MapReduceAm:
         record.granted_s = now_s
         record.node = f"{container.nodeId.host}:{container.nodeId.port}"
         record.opportunistic = identifier.executionType == y.OPPORTUNISTIC
-        return Launch(container_id, container, task)
+        return TaskLaunch(container_id, container, task)
 
     def _give_back(self, container_id: str, proto: y.ContainerIdProto) -> None:
         self.released += 1
@@ -316,12 +316,12 @@ class MapReduceAm:
         stops: list[Command] = []
         for _, name in sorted(running, reverse=True)[:count]:
             self._attempts[name].stopping = True
-            stops.append(Stop(name, self._attempts[name].container))
+            stops.append(TaskStop(name, self._attempts[name].container))
         return stops
 
-    def _stages(self) -> reduces.Stages:
+    def _stages(self) -> reduces.ReduceStages:
         maps = sum(self._stage[attempt.task] == MAP for attempt in self._attempts.values())
-        return reduces.Stages(
+        return reduces.ReduceStages(
             headroom=self._headroom,
             maps=self._map_count,
             maps_done=self._maps_done,

@@ -79,7 +79,7 @@ class ApplicationSpec:
 
 
 @dataclass(slots=True)
-class Span:
+class ApplicationSpan:
     """The life of one container of an application; `ended_s` is the end of its process, or of the container."""
 
     core: bool
@@ -90,7 +90,7 @@ class Span:
 
 
 @dataclass(slots=True)
-class ApplicationRecord:
+class MasterRecord:
     """What became of one application. Moments are readings of the masters' clock, seconds."""
 
     number: int
@@ -109,7 +109,7 @@ class ApplicationRecord:
     lost_elastic: int = 0
     """Elastic containers that ended otherwise."""
     lost_core: int = 0
-    spans: list[Span] = field(default_factory=list)
+    spans: list[ApplicationSpan] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
     def note(self, error: str) -> None:
@@ -132,7 +132,7 @@ class _Holding:
 
     component: Component
     node: str
-    span: Span
+    span: ApplicationSpan
     served_s: float = 0.0
     """At the last `advance`."""
 
@@ -144,7 +144,7 @@ class _Holding:
 class ApplicationAm:
     """One application; `request`, `answered`, `began`, `refused` and `advance` are its life, until `over`."""
 
-    def __init__(self, spec: ApplicationSpec, record: ApplicationRecord) -> None:
+    def __init__(self, spec: ApplicationSpec, record: MasterRecord) -> None:
         """Ask for all components. record: what becomes of it, which the caller began."""
         self.spec, self.record = spec, record
         self.left_s = spec.work_s
@@ -215,7 +215,7 @@ class ApplicationAm:
         self._missing[core] -= 1
         if core and self.record.first_core_s is None:
             self.record.first_core_s = now_s
-        span = Span(core, self._size_mb(core), now_s)
+        span = ApplicationSpan(core, self._size_mb(core), now_s)
         self.record.spans.append(span)
         node = f"{container.nodeId.host}:{container.nodeId.port}"
         self._holdings[component.container_id] = _Holding(component, node, span)

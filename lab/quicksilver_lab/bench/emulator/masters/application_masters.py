@@ -18,14 +18,14 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver_lab.bench.emulator.masters.application import (
     ApplicationAm,
-    ApplicationRecord,
     ApplicationSpec,
     Component,
+    MasterRecord,
     Served,
 )
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address, NodeLinks, Outcome
-from quicksilver_lab.bench.emulator.masters.session import Session
-from quicksilver_lab.bench.emulator.masters.submit import NotAdmittedError, Submitter
+from quicksilver_lab.bench.emulator.masters.session import MasterSession
+from quicksilver_lab.bench.emulator.masters.submit import MasterSubmitter, NotAdmittedError
 
 ADMIT_S: Final = 120.0
 """Time limit for the ResourceManager's acceptance of an application, seconds."""
@@ -47,7 +47,7 @@ class ApplicationMastersSettings:
 
 
 @dataclass(slots=True, eq=False)
-class _Life:
+class _MasterLife:
     """A master that lives."""
 
     spec: ApplicationSpec
@@ -81,11 +81,11 @@ class ApplicationMasters:
         """heartbeats, starts, stops, refused, surplus, resyncs, reconnects, failed_applications, doubled (processes of
         one container beyond the first), strays (processes of containers that nobody was given), exit_* by status."""
         self._scheduler, self._served, self._clock = scheduler, served, clock
-        self._submitter = Submitter(rm, self.settings.app_type)
+        self._submitter = MasterSubmitter(rm, self.settings.app_type)
         self._links = NodeLinks(_LINKS)
-        self._of: dict[str, _Life] = {}
+        self._of: dict[str, _MasterLife] = {}
         """Whose a container is, of masters that live."""
-        self._lives: set[_Life] = set()
+        self._lives: set[_MasterLife] = set()
         self._began: Counter[str] = Counter()
 
     def umbilical(self, container_id: str, kind: Literal["began", "done"], _now_s: float) -> None:
@@ -102,12 +102,12 @@ class ApplicationMasters:
 
     async def run(
         self, applications: Iterable[ApplicationSpec], *, stop_after_s: float | None = None
-    ) -> list[ApplicationRecord]:
+    ) -> list[MasterRecord]:
         """Submit applications as they arrive, and return their records in that order.
 
         stop_after_s: what is not over then, from this call on, is killed, and its record says so.
         """
-        records: list[ApplicationRecord] = []
+        records: list[MasterRecord] = []
         origin_s = self._clock()
         ticking = asyncio.create_task(self._tick(), name="work of the emulated applications")
         try:
@@ -136,12 +136,12 @@ class ApplicationMasters:
 
     # One master
 
-    async def _live(self, spec: ApplicationSpec, records: list[ApplicationRecord]) -> None:
-        record = ApplicationRecord(spec.number, spec.klass, spec.runtime_s, self._clock())
+    async def _live(self, spec: ApplicationSpec, records: list[MasterRecord]) -> None:
+        record = MasterRecord(spec.number, spec.klass, spec.runtime_s, self._clock())
         records.append(record)
         try:
             async with self._application(spec, record) as token:
-                await self._work(spec, record, Session(self._scheduler, token))
+                await self._work(spec, record, MasterSession(self._scheduler, token))
         except (*BROKEN, NotAdmittedError, TimeoutError) as error:
             record.note(f"{type(error).__name__}: {error}")
         except asyncio.CancelledError:
@@ -151,7 +151,7 @@ class ApplicationMasters:
             self.counts["failed_applications"] += record.ended_s is None
 
     @asynccontextmanager
-    async def _application(self, spec: ApplicationSpec, record: ApplicationRecord) -> AsyncIterator[TokenProto]:
+    async def _application(self, spec: ApplicationSpec, record: MasterRecord) -> AsyncIterator[TokenProto]:
         """Submit an application; when its master breaks off, it is killed."""
         app_id = await self._submitter.submit(spec.job, spec.tags)
         finished = False
@@ -166,8 +166,8 @@ class ApplicationMasters:
                 except (*BROKEN, TimeoutError) as error:
                     record.note(f"not killed: {error}")
 
-    async def _work(self, spec: ApplicationSpec, record: ApplicationRecord, session: Session) -> None:
-        life = _Life(spec, ApplicationAm(spec, record))
+    async def _work(self, spec: ApplicationSpec, record: MasterRecord, session: MasterSession) -> None:
+        life = _MasterLife(spec, ApplicationAm(spec, record))
         try:
             await session.register()
             record.registered_s = self._clock()
@@ -183,7 +183,7 @@ class ApplicationMasters:
             self.counts["reconnects"] += session.reconnects
             self._forget(life)
 
-    async def _beat_until_over(self, life: _Life, session: Session) -> None:
+    async def _beat_until_over(self, life: _MasterLife, session: MasterSession) -> None:
         loop = asyncio.get_running_loop()
         while not life.am.over:
             await self._beat(life, session)
@@ -196,7 +196,7 @@ class ApplicationMasters:
             finally:
                 timer.cancel()
 
-    def _forget(self, life: _Life) -> None:
+    def _forget(self, life: _MasterLife) -> None:
         self._lives.discard(life)
         life.am.close(self._clock())
         self.counts["surplus"] += life.am.surplus
@@ -205,7 +205,7 @@ class ApplicationMasters:
         for container_id in life.containers:
             del self._of[container_id]
 
-    async def _beat(self, life: _Life, session: Session) -> None:
+    async def _beat(self, life: _MasterLife, session: MasterSession) -> None:
         self.counts["heartbeats"] += 1
         answer = await session.allocate(life.am.request())
         if answer is None:
@@ -220,7 +220,7 @@ class ApplicationMasters:
 
     # Containers
 
-    def _start(self, life: _Life, component: Component) -> None:
+    def _start(self, life: _MasterLife, component: Component) -> None:
         node = component.container.nodeId
         token = life.tokens.get((node.host, node.port))
         if token is None:
@@ -239,19 +239,19 @@ class ApplicationMasters:
 
         self._links.start(life.spec.number, token, component.container, _COMMAND, answered)
 
-    def _refused(self, life: _Life, component: Component, why: str) -> None:
+    def _refused(self, life: _MasterLife, component: Component, why: str) -> None:
         if life in self._lives and life.am.holds(component.container_id):
             self.counts["refused"] += 1
             life.am.refused(component.container_id, why, self._clock())
 
-    async def _stop_all(self, life: _Life) -> None:
+    async def _stop_all(self, life: _MasterLife) -> None:
         """Have the nodes stop all containers; return when all have answered, or after _STOP_S."""
         loop = asyncio.get_running_loop()
         waiting = [self._stop(life, component, loop.create_future()) for component in life.am.stops()]
         if waiting:
             await asyncio.wait(waiting, timeout=_STOP_S)
 
-    def _stop(self, life: _Life, component: Component, stopped: asyncio.Future[None]) -> asyncio.Future[None]:
+    def _stop(self, life: _MasterLife, component: Component, stopped: asyncio.Future[None]) -> asyncio.Future[None]:
         node = component.container.nodeId
         token = life.tokens.get((node.host, node.port))
 

@@ -19,7 +19,7 @@ MAP_PRIORITY: Final = 20
 ANY: Final = "*"
 
 
-class AskTable:
+class MasterAsks:
     """Counts by (priority, resource name); one capability per job."""
 
     __slots__ = ("_changed", "_memory_mb", "counts")

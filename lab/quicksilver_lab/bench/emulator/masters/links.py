@@ -27,7 +27,7 @@ Answered = Callable[[Outcome], None]
 Address = tuple[str, int]
 
 
-class Link(asyncio.Protocol):
+class MasterLink(asyncio.Protocol):
     """One connection that logs in with a token. Calls may be made at once; they go out when the login is done."""
 
     def __init__(self, protocol: str, token: TokenProto, closed: Callable[[], None] | None = None) -> None:
@@ -139,7 +139,7 @@ class NodeLinks:
         if most < 1:
             raise ValueError(f"most={most}: at least one connection is needed")
         self._most = most
-        self._links: OrderedDict[tuple[int, Address], Link] = OrderedDict()
+        self._links: OrderedDict[tuple[int, Address], MasterLink] = OrderedDict()
         self._dialing: set[asyncio.Task[None]] = set()
         self.opened = self.evicted = 0
 
@@ -182,13 +182,13 @@ class NodeLinks:
             task.cancel()
         await asyncio.gather(*self._dialing, return_exceptions=True)
 
-    def _link(self, master: int, node: y.NodeIdProto, token: TokenProto) -> Link:
+    def _link(self, master: int, node: y.NodeIdProto, token: TokenProto) -> MasterLink:
         key = (master, (node.host, node.port))
         link = self._links.get(key)
         if link is not None and link.lost is None:
             self._links.move_to_end(key)
             return link
-        link = self._links[key] = Link(NM_PROTOCOL, token)
+        link = self._links[key] = MasterLink(NM_PROTOCOL, token)
         self._links.move_to_end(key)
         self.opened += 1
         task = asyncio.get_running_loop().create_task(link.dial(key[1]))

@@ -14,11 +14,11 @@ from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import RemoteCallError
-from quicksilver_lab.bench.emulator.ledger import Ledger
-from quicksilver_lab.bench.emulator.masters.am import AmSettings, Launch, MapReduceAm, Stop, one_rack
+from quicksilver_lab.bench.emulator.ledger import TaskLedger
+from quicksilver_lab.bench.emulator.masters.am import AmSettings, MapReduceAm, TaskLaunch, TaskStop, one_rack
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address, NodeLinks, Outcome
-from quicksilver_lab.bench.emulator.masters.session import Session
-from quicksilver_lab.bench.emulator.masters.submit import NotAdmittedError, Submitter
+from quicksilver_lab.bench.emulator.masters.session import MasterSession
+from quicksilver_lab.bench.emulator.masters.submit import MasterSubmitter, NotAdmittedError
 from quicksilver_lab.bench.emulator.masters.waiting import RackOf
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec
 from rm_proxy.domain.ids import container_id_text
@@ -97,9 +97,9 @@ class Masters:
         """heartbeats, granted, released, starts, refused, retried_starts, resyncs, reconnects, killed, failed_jobs,
         exit_* (attempts that did not come to their end, by exit status); and after `run`: links, evicted_links, lost,
         doubled, strays, late_begins, late_ends."""
-        self.ledger = Ledger()
+        self.ledger = TaskLedger()
         self._scheduler, self._rack_of, self._clock, self._command = scheduler, rack_of, clock, command
-        self._submitter = Submitter(rm, self.settings.app_type)
+        self._submitter = MasterSubmitter(rm, self.settings.app_type)
         self._links = NodeLinks(self.settings.most_links)
         self._of: dict[str, _Life] = {}
         """Whose a container is, of masters that live."""
@@ -180,7 +180,7 @@ class Masters:
         records.append(record)
         try:
             async with self._application(job, record) as token:
-                await self._work(job, record, Session(self._scheduler, token))
+                await self._work(job, record, MasterSession(self._scheduler, token))
         except (*BROKEN, NotAdmittedError, TimeoutError) as error:
             record.errors.append(f"{type(error).__name__}: {error}")
         except asyncio.CancelledError:
@@ -205,7 +205,7 @@ class Masters:
                 except (*BROKEN, TimeoutError) as error:
                     record.errors.append(f"not killed: {error}")
 
-    async def _work(self, job: JobSpec, record: JobRecord, session: Session) -> None:
+    async def _work(self, job: JobSpec, record: JobRecord, session: MasterSession) -> None:
         life = None
         try:
             await session.register()
@@ -228,7 +228,7 @@ class Masters:
             if life is not None:
                 self._forget(life)
 
-    async def _beat_until_over(self, life: _Life, session: Session) -> None:
+    async def _beat_until_over(self, life: _Life, session: MasterSession) -> None:
         loop = asyncio.get_running_loop()
         while not life.am.over:
             life.wake = loop.create_future()
@@ -258,7 +258,7 @@ class Masters:
         for container_id in life.containers:
             del self._of[container_id]
 
-    async def _beat(self, life: _Life, session: Session) -> None:
+    async def _beat(self, life: _Life, session: MasterSession) -> None:
         self.counts["heartbeats"] += 1
         answer = await session.allocate(life.am.request())
         if answer is None:
@@ -269,7 +269,7 @@ class Masters:
         for status in answer.completed_container_statuses:
             self.ledger.given_up(container_id_text(status.container_id))
         for command in life.am.answered(answer, self._clock()):
-            if isinstance(command, Launch):
+            if isinstance(command, TaskLaunch):
                 self._of[command.container_id] = life
                 life.containers.append(command.container_id)
                 self.ledger.assigned(command.container_id, life.job.number, command.task)
@@ -279,7 +279,7 @@ class Masters:
 
     # Containers
 
-    def _start(self, life: _Life, launch: Launch, tries: int) -> None:
+    def _start(self, life: _Life, launch: TaskLaunch, tries: int) -> None:
         if launch.container_id not in self._of or not life.am.holds(launch.container_id):
             return  # its master ended, or it was lost, before the way to its node was there again
         node = launch.container.nodeId
@@ -297,7 +297,7 @@ class Masters:
 
         self._links.start(life.job.number, token, launch.container, command, answered)
 
-    def _started(self, life: _Life, launch: Launch, tries: int, outcome: Outcome) -> None:
+    def _started(self, life: _Life, launch: TaskLaunch, tries: int, outcome: Outcome) -> None:
         if launch.container_id not in self._of:
             return
         if isinstance(outcome, bytes):
@@ -311,14 +311,14 @@ class Masters:
             self.counts["retried_starts"] += 1
             asyncio.get_running_loop().call_later(START_AGAIN_S, self._start, life, launch, tries + 1)
 
-    def _refused(self, life: _Life, launch: Launch, why: str) -> None:
+    def _refused(self, life: _Life, launch: TaskLaunch, why: str) -> None:
         self.counts["refused"] += 1
         self.ledger.given_up(launch.container_id)
         life.am.refused(launch.container_id, why, self._clock())
         if life.am.over:
             life.rouse()
 
-    def _stop(self, life: _Life, stop: Stop) -> None:
+    def _stop(self, life: _Life, stop: TaskStop) -> None:
         node = stop.container.nodeId
         token = life.tokens.get((node.host, node.port))
         self.counts["stops"] += 1

@@ -15,7 +15,7 @@ UNCONDITIONAL_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
+class ReduceStages:
     """Containers of one job. headroom: the `limit` of the last answer; assigned: granted, not told to have ended."""
 
     headroom: int
@@ -33,12 +33,12 @@ class Stages:
         return self.headroom + self.maps_assigned + self.reduces_assigned
 
 
-def started(stages: Stages, slow_start: float) -> bool:
+def started(stages: ReduceStages, slow_start: float) -> bool:
     """Return whether enough maps are done for reduces to be asked for. slow_start: share of the maps, 0..1."""
     return stages.maps_done >= ceil(slow_start * stages.maps)
 
 
-def ramp(stages: Stages, ramp_up_limit: float) -> int:
+def ramp(stages: ReduceStages, ramp_up_limit: float) -> int:
     """Return how many pending reduces to ask for; below zero: how many to ask for no longer.
 
     ramp_up_limit: share of the job's limit that reduces may have while maps wait, 0..1.
@@ -57,7 +57,7 @@ def ramp(stages: Stages, ramp_up_limit: float) -> int:
     return min(more, stages.reduces_pending) if more > 0 else -min(-more, stages.reduces_asked)
 
 
-def preempted(stages: Stages, longest_s: float, hanging: int, preemption_limit: float) -> int:
+def preempted(stages: ReduceStages, longest_s: float, hanging: int, preemption_limit: float) -> int:
     """Return how many assigned reduces to kill, so that maps can run.
 
     longest_s: how long the oldest asked map has been hanging. hanging: maps that hang longer than UNCONDITIONAL_S when

@@ -12,7 +12,7 @@ from hadoop_rpc.errors import LoginRefusedError, RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import RemoteCallError
-from quicksilver_lab.bench.emulator.masters.links import Address, Link, Outcome
+from quicksilver_lab.bench.emulator.masters.links import Address, MasterLink, Outcome
 
 AGAIN_S: Final = 1.0
 MOST_DIALS: Final = 60
@@ -24,7 +24,7 @@ _NOT_REGISTERED: Final = "ApplicationMasterNotRegisteredException"
 _M = TypeVar("_M", bound=Message)
 
 
-class Session:
+class MasterSession:
     """One attempt. Methods raise RemoteCallError, LoginRefusedError, RemoteProtocolError; OSError after MOST_DIALS."""
 
     def __init__(self, address: Address, token: TokenProto) -> None:
@@ -32,7 +32,7 @@ class Session:
         self.response_id = 0
         self.resyncs = self.reconnects = 0
         self._address, self._token = address, token
-        self._link: Link | None = None
+        self._link: MasterLink | None = None
         self._setup_id = _SETUP_CALL_ID
 
     async def register(self) -> None:
@@ -99,7 +99,7 @@ class Session:
     async def _once(self, method: str, request: Message | None, call_id: int) -> Outcome:
         loop = asyncio.get_running_loop()
         if self._link is None or self._link.lost is not None:
-            self._link = Link(AM_PROTOCOL, self._token)
+            self._link = MasterLink(AM_PROTOCOL, self._token)
             await self._link.dial(self._address)
         answered: asyncio.Future[Outcome] = loop.create_future()
 

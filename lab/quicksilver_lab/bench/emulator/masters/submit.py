@@ -25,7 +25,7 @@ class NotAdmittedError(Exception):
     """The ResourceManager did not let an application in."""
 
 
-class Submitter:
+class MasterSubmitter:
     """Speaks to a ResourceManager's client service as whoever a job belongs to."""
 
     def __init__(self, rm: Address, app_type: str) -> None:

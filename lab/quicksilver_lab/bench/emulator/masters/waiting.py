@@ -13,7 +13,7 @@ from quicksilver_lab.bench.emulator.masters.asks import (
     MAP_PRIORITY,
     OPPORTUNISTIC_MAP_PRIORITY,
     REDUCE_PRIORITY,
-    AskTable,
+    MasterAsks,
 )
 
 _MAP_PRIORITIES: Final = frozenset({FAILED_MAP_PRIORITY, MAP_PRIORITY, OPPORTUNISTIC_MAP_PRIORITY})
@@ -33,14 +33,14 @@ class _Ask:
     since_s: float
 
 
-class Waiting:
+class WaitingTasks:
     """Maps and reduces that are asked for. Every ask stands in `table` until it is assigned or taken back."""
 
     __slots__ = ("_failed", "_near", "_of_hundred", "_percent", "_rack_of", "_serial", "maps", "reduces", "table")
 
     def __init__(self, memory_mb: int, opportunistic_percent: int, rack_of: RackOf) -> None:
         """Begin empty. opportunistic_percent: of 100 maps the first so many are asked for as OPPORTUNISTIC."""
-        self.table = AskTable(memory_mb)
+        self.table = MasterAsks(memory_mb)
         self.maps: dict[int, _Ask] = {}
         self.reduces: dict[int, _Ask] = {}
         self._near: dict[str, deque[tuple[int, int]]] = {}

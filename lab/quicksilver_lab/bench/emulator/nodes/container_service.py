@@ -17,7 +17,7 @@ from hadoop_rpc.protos.yarn_pb2 import (
 from quicksilver_lab.bench.emulator.nodes import nm
 from quicksilver_lab.bench.emulator.nodes import nm_events as ev
 from quicksilver_lab.bench.emulator.nodes.node_login import signature
-from quicksilver_lab.bench.emulator.nodes.tally import Tally
+from quicksilver_lab.bench.emulator.nodes.tally import NodeTally
 from quicksilver_lab.bench.emulator.nodes.tracker import Tracker, container_status
 from sidecar.gate.start_messages import application_id, container_id
 from sidecar.node.container import app_of
@@ -30,7 +30,7 @@ class ContainerService:
     """Implements `quicksilver_lab.bench.emulator.nodes.node_server.Service` with the machine of one NodeManager."""
 
     def __init__(
-        self, machine: nm.NodeManager, tracker: Tracker, tell: Callable[[ev.Event], None], tally: Tally
+        self, machine: nm.NodeManager, tracker: Tracker, tell: Callable[[ev.Event], None], tally: NodeTally
     ) -> None:
         """`tell` passes an event to the machine and carries out its commands."""
         self._machine, self._tracker, self._tell, self._tally = machine, tracker, tell, tally
@@ -82,15 +82,15 @@ class ContainerService:
         except ValueError:
             return f"the command {' '.join(words)!r} cannot be emulated: give `{COMMAND} SECONDS [EXIT CODE]`"
         app = token.containerId.app_attempt_id.application_id
-        spec = ev.Asked(
+        spec = ev.NmAsked(
             name,
             application_id(app.cluster_timestamp, app.id),
-            ev.Size(token.resource.memory, token.resource.virtual_cores),
+            ev.NmSize(token.resource.memory, token.resource.virtual_cores),
             token.executionType == OPPORTUNISTIC,
             runs_s,
             code,
         )
-        self._tell(ev.Start(spec, time.monotonic()))
+        self._tell(ev.NmStart(spec, time.monotonic()))
         return ""
 
     def stop_container(self, attempt_id: str, name: str) -> str:
@@ -99,7 +99,7 @@ class ContainerService:
             return f"{attempt_id} attempted to stop non-application container : {name}"
         if name not in self._machine.containers:
             return f"Container {name} is not handled by this NodeManager"
-        self._tell(ev.Stop(name, ev.KILLED_BY_APPMASTER, ev.BY_APPMASTER, time.monotonic()))
+        self._tell(ev.NmStop(name, ev.KILLED_BY_APPMASTER, ev.BY_APPMASTER, time.monotonic()))
         return ""
 
     def status(self, name: str) -> ContainerStatusProto | None:

@@ -25,27 +25,27 @@ from quicksilver_lab.bench.emulator.nodes.nm_events import (
     SHED,
     SUCCESS,
     AppOver,
-    Asked,
     Command,
     Done,
     Event,
     Exited,
-    Kill,
-    KillOver,
-    Launch,
     Launched,
     Limited,
+    NmAsked,
+    NmKill,
+    NmKillOver,
+    NmLaunch,
+    NmSize,
+    NmStart,
+    NmStop,
     Retyped,
-    Run,
-    Size,
-    Start,
-    Stop,
+    RunProcess,
 )
 
 _NOT_LAUNCHED: Final = "Container terminated before launch."
 
 
-class Phase(Enum):
+class NmPhase(Enum):
     """Where a container is. Queued and launching ones are CSS_SCHEDULED to the ResourceManager."""
 
     QUEUED = "queued"
@@ -56,12 +56,12 @@ class Phase(Enum):
 
 
 @dataclass(slots=True)
-class Container:
+class NmContainer:
     """One container that this NodeManager knows."""
 
-    spec: Asked
+    spec: NmAsked
     arrived_s: float
-    phase: Phase = Phase.QUEUED
+    phase: NmPhase = NmPhase.QUEUED
     began_s: float | None = None
     """When its process began."""
     ended_s: float | None = None
@@ -72,7 +72,7 @@ class Container:
 
 
 @dataclass(slots=True)
-class Counts:
+class NmCounts:
     """What happened so far."""
 
     started: int = 0
@@ -94,22 +94,22 @@ class NodeManager:
     max_queue_length: yarn.nodemanager.opportunistic-containers-max-queue-length, 0 as Hadoop ships it.
     """
 
-    capacity: Size
+    capacity: NmSize
     max_queue_length: int = 0
-    containers: dict[str, Container] = field(default_factory=dict)
+    containers: dict[str, NmContainer] = field(default_factory=dict)
     """All that the NodeManager knows, ended ones until the ResourceManager has acknowledged them."""
-    running: dict[str, Container] = field(default_factory=dict)
+    running: dict[str, NmContainer] = field(default_factory=dict)
     """Those that hold room, in the order in which they took it."""
-    guaranteed: dict[str, Container] = field(default_factory=dict)
+    guaranteed: dict[str, NmContainer] = field(default_factory=dict)
     """Queue."""
-    opportunistic: dict[str, Container] = field(default_factory=dict)
+    opportunistic: dict[str, NmContainer] = field(default_factory=dict)
     """Queue."""
     used_mb: int = 0
     used_vcores: int = 0
-    counts: Counts = field(default_factory=Counts)
+    counts: NmCounts = field(default_factory=NmCounts)
     apps: set[str] = field(default_factory=set)
     """Applications that the NodeManager knows."""
-    _to_kill: dict[str, Container] = field(default_factory=dict)
+    _to_kill: dict[str, NmContainer] = field(default_factory=dict)
     """Opportunistic ones that are dying for a guaranteed one."""
     _out: list[Command] = field(default_factory=list)
 
@@ -117,15 +117,15 @@ class NodeManager:
         """Handle an event; return the commands, in order."""
         self._out = []
         match event:
-            case Start(spec, now_s):
+            case NmStart(spec, now_s):
                 self._start(spec, now_s)
             case Launched(container_id, now_s):
                 self._launched(container_id, now_s)
             case Exited(container_id, now_s):
                 self._exited(container_id, now_s)
-            case KillOver(container_id, now_s):
+            case NmKillOver(container_id, now_s):
                 self._kill_over(container_id, now_s)
-            case Stop(container_id, exit_status, why, now_s):
+            case NmStop(container_id, exit_status, why, now_s):
                 if (container := self.containers.get(container_id)) is not None:
                     self._kill(container, exit_status, why, now_s)
             case Retyped(container_id, opportunistic, now_s):
@@ -141,21 +141,21 @@ class NodeManager:
         remaining = []
         for container_id in container_ids:
             container = self.containers.get(container_id)
-            if container is not None and container.phase is not Phase.DONE:
+            if container is not None and container.phase is not NmPhase.DONE:
                 remaining.append(container_id)
             elif container is not None:
                 del self.containers[container_id]
         return remaining
 
-    def has_room(self, size: Size) -> bool:
+    def has_room(self, size: NmSize) -> bool:
         """Return whether a container of this size could run beside those that do."""
         capacity = self.capacity
         return self.used_mb + size.memory_mb <= capacity.memory_mb and self.used_vcores + size.vcores <= capacity.vcores
 
     # Starts
 
-    def _start(self, spec: Asked, now_s: float) -> None:
-        container = Container(spec, now_s, opportunistic=spec.opportunistic)
+    def _start(self, spec: NmAsked, now_s: float) -> None:
+        container = NmContainer(spec, now_s, opportunistic=spec.opportunistic)
         self.containers[spec.container_id] = container
         self.apps.add(spec.app_id)
         if not spec.opportunistic:
@@ -175,7 +175,7 @@ class NodeManager:
         if self._start_from(self.guaranteed, force):
             self._start_from(self.opportunistic, False)
 
-    def _start_from(self, queue: dict[str, Container], force: bool) -> bool:
+    def _start_from(self, queue: dict[str, NmContainer], force: bool) -> bool:
         """Start from the head of a queue; return whether nothing is left in it."""
         while queue:
             container_id, container = next(iter(queue.items()))
@@ -185,21 +185,21 @@ class NodeManager:
             self.running[container_id] = container
             self.used_mb += container.spec.size.memory_mb
             self.used_vcores += container.spec.size.vcores
-            container.phase = Phase.LAUNCHING
-            self._out.append(Launch(container_id))
+            container.phase = NmPhase.LAUNCHING
+            self._out.append(NmLaunch(container_id))
         return True
 
     def _launched(self, container_id: str, now_s: float) -> None:
         container = self.containers.get(container_id)
-        if container is None or container.phase is not Phase.LAUNCHING:
+        if container is None or container.phase is not NmPhase.LAUNCHING:
             return  # killed before its process was there
-        container.phase, container.began_s = Phase.RUNNING, now_s
+        container.phase, container.began_s = NmPhase.RUNNING, now_s
         self.counts.started += 1
-        self._out.append(Run(container_id, container.spec.runs_s))
+        self._out.append(RunProcess(container_id, container.spec.runs_s))
 
     # Making room
 
-    def _reclaim(self, container: Container, now_s: float) -> None:
+    def _reclaim(self, container: NmContainer, now_s: float) -> None:
         """Kill running opportunistic containers, newest first, when a guaranteed one has to wait."""
         container_id = container.spec.container_id
         if container_id not in self.guaranteed:
@@ -250,11 +250,11 @@ class NodeManager:
 
     # Ends
 
-    def _kill(self, container: Container, exit_status: int, why: str, now_s: float) -> None:
+    def _kill(self, container: NmContainer, exit_status: int, why: str, now_s: float) -> None:
         container_id = container.spec.container_id
-        if container.phase in (Phase.KILLING, Phase.DONE):
+        if container.phase in (NmPhase.KILLING, NmPhase.DONE):
             return
-        waited = container.phase is Phase.QUEUED
+        waited = container.phase is NmPhase.QUEUED
         container.exit_status = exit_status
         container.diagnostics = f"{why}\n{_NOT_LAUNCHED}\n" if waited else f"{why}\n"
         if exit_status != KILLED_BY_CONTAINER_SCHEDULER:
@@ -262,12 +262,12 @@ class NodeManager:
         if waited:
             self._done(container, now_s)
             return
-        container.phase = Phase.KILLING
-        self._out.append(Kill(container_id))
+        container.phase = NmPhase.KILLING
+        self._out.append(NmKill(container_id))
 
     def _exited(self, container_id: str, now_s: float) -> None:
         container = self.containers.get(container_id)
-        if container is None or container.phase is not Phase.RUNNING:
+        if container is None or container.phase is not NmPhase.RUNNING:
             return  # killed before
         container.exit_status = container.spec.exit_status
         self.counts.succeeded += container.exit_status == SUCCESS
@@ -275,15 +275,15 @@ class NodeManager:
 
     def _kill_over(self, container_id: str, now_s: float) -> None:
         container = self.containers.get(container_id)
-        if container is None or container.phase is not Phase.KILLING:
+        if container is None or container.phase is not NmPhase.KILLING:
             return
         if container.began_s is not None:
             self.counts.work_lost_s += now_s - container.began_s
         self._done(container, now_s)
 
-    def _done(self, container: Container, now_s: float) -> None:
+    def _done(self, container: NmContainer, now_s: float) -> None:
         container_id = container.spec.container_id
-        container.phase, container.ended_s = Phase.DONE, now_s
+        container.phase, container.ended_s = NmPhase.DONE, now_s
         ran_s = 0.0 if container.began_s is None else now_s - container.began_s
         self._out.append(Done(container_id, container.exit_status, ran_s))
         self._to_kill.pop(container_id, None)

@@ -21,7 +21,7 @@ APP_OVER: Final = "Container killed on application-finish event: by the Resource
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class NmSize:
     """Memory and vcores, of a node or a container."""
 
     memory_mb: int
@@ -29,12 +29,12 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class NmAsked:
     """One container as its token describes it, and how long its process will run."""
 
     container_id: str
     app_id: str
-    size: Size
+    size: NmSize
     opportunistic: bool = False
     runs_s: float = 0.0
     exit_status: int = SUCCESS
@@ -44,15 +44,15 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class NmStart:
     """A start came in and was accepted."""
 
-    spec: Asked
+    spec: NmAsked
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class NmStop:
     """Somebody wants a container killed."""
 
     container_id: str
@@ -78,7 +78,7 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
-class KillOver:
+class NmKillOver:
     """A process that was killed is gone."""
 
     container_id: str
@@ -110,21 +110,21 @@ class AppOver:
     now_s: float
 
 
-Event = Start | Stop | Launched | Exited | KillOver | Retyped | Limited | AppOver
+Event = NmStart | NmStop | Launched | Exited | NmKillOver | Retyped | Limited | AppOver
 
 
 # Commands
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class NmLaunch:
     """Begin a container's process; `Launched` is the answer."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunProcess:
     """Let the process run: `Exited` after so many seconds."""
 
     container_id: str
@@ -132,8 +132,8 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """Kill a process; `KillOver` is the answer."""
+class NmKill:
+    """Kill a process; `NmKillOver` is the answer."""
 
     container_id: str
 
@@ -147,4 +147,4 @@ class Done:
     ran_s: float
 
 
-Command = Launch | Run | Kill | Done
+Command = NmLaunch | RunProcess | NmKill | Done

@@ -17,17 +17,17 @@ from quicksilver_lab.bench.emulator.model import Umbilical
 from quicksilver_lab.bench.emulator.nodes import nm
 from quicksilver_lab.bench.emulator.nodes import nm_events as ev
 from quicksilver_lab.bench.emulator.nodes.container_service import ContainerService
-from quicksilver_lab.bench.emulator.nodes.node_server import Session
+from quicksilver_lab.bench.emulator.nodes.node_server import NodeSession
 from quicksilver_lab.bench.emulator.nodes.rm_link import Answered
-from quicksilver_lab.bench.emulator.nodes.tally import Tally
-from quicksilver_lab.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, Relay, Tracker
+from quicksilver_lab.bench.emulator.nodes.tally import NodeTally
+from quicksilver_lab.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, ReportRelay, Tracker
 
 _HTTP_PORT: Final = 8042
 _LEAST_RATE: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class NodeDelays:
     """How long a NodeManager takes. Defaults are of the local cluster (DefaultContainerExecutor, one idle machine)."""
 
     launch_s: float = 0.1
@@ -75,11 +75,11 @@ class EmulatedNode:
         self,
         node_id: str,
         machine: nm.NodeManager,
-        delays: Delays,
+        delays: NodeDelays,
         link: Link,
-        tally: Tally,
+        tally: NodeTally,
         umbilical: Umbilical,
-        relay: Relay | None = None,
+        relay: ReportRelay | None = None,
         slow_times: float = 1.0,
     ) -> None:
         """Prepare. machine: an idle NodeManager. umbilical: called for processes that begin or end by themselves."""
@@ -90,7 +90,7 @@ class EmulatedNode:
         self.observer: Observer | None = None
         self.slow_times = slow_times
         """Factor on the duration of processes here."""
-        self.sessions: set[Session] = set()
+        self.sessions: set[NodeSession] = set()
         self.failure: Exception | None = None
         """Why it does not beat any more."""
         self._loop = asyncio.get_running_loop()
@@ -208,12 +208,12 @@ class EmulatedNode:
 
     def _obey(self, command: ev.Command) -> None:
         match command:
-            case ev.Launch(name):
+            case ev.NmLaunch(name):
                 self._later(self._delays.launch_s, ev.Launched, name)
-            case ev.Run(name, seconds):
+            case ev.RunProcess(name, seconds):
                 self._run(name, seconds)
-            case ev.Kill(name):
-                self._later(self._delays.kill_s, ev.KillOver, name)
+            case ev.NmKill(name):
+                self._later(self._delays.kill_s, ev.NmKillOver, name)
             case ev.Done(name):
                 self._gone(name)
                 self._beat_now()
@@ -239,7 +239,7 @@ class EmulatedNode:
     def _exited(self, name: str) -> None:
         now_s = time.monotonic()
         container = self.machine.containers[name]
-        if container.phase is nm.Phase.RUNNING and container.spec.exit_status == ev.SUCCESS:
+        if container.phase is nm.NmPhase.RUNNING and container.spec.exit_status == ev.SUCCESS:
             self.umbilical(name, "done", now_s)
         if self._delays.exit_s:
             self._gone(name)
@@ -263,7 +263,7 @@ class EmulatedNode:
 
     def connected(self) -> asyncio.Protocol:
         """Return the NodeManager's side of a new connection."""
-        return Session(self._service, self.sessions)
+        return NodeSession(self._service, self.sessions)
 
     def speed(self, container_id: str, ratio: float) -> None:
         """Have a container's process run at so much of its full speed from now on; unknown ones are over."""

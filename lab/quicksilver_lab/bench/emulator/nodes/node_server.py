@@ -31,7 +31,7 @@ _FATAL_UNAUTHORIZED: Final = 15
 """RpcErrorCodeProto.FATAL_UNAUTHORIZED."""
 
 
-class Service(Protocol):
+class NodeService(Protocol):
     """What a node does for a session."""
 
     @property
@@ -51,10 +51,10 @@ class Service(Protocol):
         """Return a container's status, None for one that is not known."""
 
 
-class Session(asyncio.Protocol):
+class NodeSession(asyncio.Protocol):
     """One connection of an application master."""
 
-    def __init__(self, service: Service, sessions: set[Session]) -> None:
+    def __init__(self, service: NodeService, sessions: set[NodeSession]) -> None:
         self._service, self._sessions = service, sessions
         self._connection = ServerConnection()
         self._transport: asyncio.Transport | None = None

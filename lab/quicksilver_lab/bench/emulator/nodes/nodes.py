@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, fields
 from typing import Final, Literal, TypeVar
 
 from quicksilver.common.process.limits import raise_open_files
-from quicksilver_lab.bench.emulator.model import Sample, Umbilical
-from quicksilver_lab.bench.emulator.nodes.nm import Counts, NodeManager
-from quicksilver_lab.bench.emulator.nodes.nm_events import Size
-from quicksilver_lab.bench.emulator.nodes.node import Delays, EmulatedNode
+from quicksilver_lab.bench.emulator.model import EmulatedSample, Umbilical
+from quicksilver_lab.bench.emulator.nodes.nm import NmCounts, NodeManager
+from quicksilver_lab.bench.emulator.nodes.nm_events import NmSize
+from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode, NodeDelays
 from quicksilver_lab.bench.emulator.nodes.rm_link import RmLink
-from quicksilver_lab.bench.emulator.nodes.tally import Tally
-from quicksilver_lab.bench.emulator.nodes.tracker import Relay
+from quicksilver_lab.bench.emulator.nodes.tally import NodeTally
+from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay
 
 _LISTEN: Final = 128
 _REGISTERING: Final = 32
@@ -35,13 +35,13 @@ class NodeSettings:
     vcores: int = 4
     """The size that the ResourceManager knows."""
     memory_mb: int = 4096
-    relay: Relay = field(default_factory=Relay)
+    relay: ReportRelay = field(default_factory=ReportRelay)
     """What quicksilver's tracker relay does; as it is here, nothing."""
     max_queue_length: int = 0
     """yarn.nodemanager.opportunistic-containers-max-queue-length; 0 as Hadoop ships it."""
     port: int = 19100
     """Of every node; each has an address of its own."""
-    delays: Delays = field(default_factory=Delays)
+    delays: NodeDelays = field(default_factory=NodeDelays)
     slow_share: float = 0.0
     """Of the nodes, spread evenly: there processes run `slow_times` as long as they are said to."""
     slow_times: float = 1.0
@@ -67,7 +67,7 @@ class NodeFailedError(RuntimeError):
     """A node is not part of the cluster any more: the ResourceManager hung up, or turned it away."""
 
 
-class Nodes:
+class EmulatedNodes:
     """The nodes of one run: `start`, then jobs, then `stop`.
 
     umbilical: told of every process that begins, and that ends by itself; may be set until the first container starts.
@@ -77,8 +77,8 @@ class Nodes:
         """Prepare; nothing is opened yet."""
         self.settings = settings
         self.nodes: list[EmulatedNode] = []
-        self.tally = Tally()
-        self.samples: list[Sample] = []
+        self.tally = NodeTally()
+        self.samples: list[EmulatedSample] = []
         """One a second, from `start` on; `at_s` is on the clock time.monotonic()."""
         self.umbilical: Umbilical | None = None
         self.queued_elsewhere: Callable[[], int] = lambda: 0
@@ -113,7 +113,7 @@ class Nodes:
     def _node(self, number: int, link: RmLink) -> EmulatedNode:
         settings = self.settings
         extra = settings.relay.extra
-        size = Size(settings.memory_mb + extra.memory_mb, settings.vcores + extra.vcores)
+        size = NmSize(settings.memory_mb + extra.memory_mb, settings.vcores + extra.vcores)
         machine = NodeManager(size, settings.max_queue_length)
         node_id = f"{host_of(number)}:{settings.port}"
         slow_times = settings.slow_times if settings.slow(number) else 1.0
@@ -161,14 +161,14 @@ class Nodes:
             queued = self.queued_elsewhere() + sum(
                 len(n.machine.guaranteed) + len(n.machine.opportunistic) for n in self.nodes
             )
-            self.samples.append(Sample(time.monotonic(), self.tally.processes, queued, self.tally.used_vcores))
+            self.samples.append(EmulatedSample(time.monotonic(), self.tally.processes, queued, self.tally.used_vcores))
             due_s += 1.0
             await asyncio.sleep(max(0.0, due_s - loop.time()))
 
-    def counts(self) -> Counts:
+    def counts(self) -> NmCounts:
         """Return what happened at all nodes together."""
-        names = [count.name for count in fields(Counts)]
-        return Counts(**{name: sum(getattr(node.machine.counts, name) for node in self.nodes) for name in names})
+        names = [count.name for count in fields(NmCounts)]
+        return NmCounts(**{name: sum(getattr(node.machine.counts, name) for node in self.nodes) for name in names})
 
 
 async def _each(items: Iterable[_T], work: Callable[[_T], Awaitable[None]]) -> None:

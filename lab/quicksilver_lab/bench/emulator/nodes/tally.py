@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Tally:
+class NodeTally:
     """What all nodes of a run share: what runs now, and what happened."""
 
     processes: int = 0

@@ -37,16 +37,16 @@ from hadoop_rpc.protos.yarn_server_pb2 import (
     RegisterNodeManagerRequestProto,
     RegisterNodeManagerResponseProto,
 )
-from quicksilver_lab.bench.emulator.nodes.nm import Container, NodeManager, Phase
+from quicksilver_lab.bench.emulator.nodes.nm import NmContainer, NmPhase, NodeManager
 from quicksilver_lab.bench.emulator.nodes.nm_events import (
     BY_RESOURCEMANAGER,
     KILLED_BY_RESOURCEMANAGER,
     AppOver,
     Event,
     Limited,
+    NmSize,
+    NmStop,
     Retyped,
-    Size,
-    Stop,
 )
 from sidecar.gate.start_messages import application_id, container_id, container_proto
 
@@ -62,11 +62,11 @@ cannot list its nodes."""
 _NODE_STATUS: Final = b"\x0a"
 """Tag of NodeHeartbeatRequestProto.node_status."""
 _SUB_STATES: Final = {
-    Phase.QUEUED: CSS_SCHEDULED,
-    Phase.LAUNCHING: CSS_SCHEDULED,
-    Phase.RUNNING: CSS_RUNNING,
-    Phase.KILLING: CSS_RUNNING,
-    Phase.DONE: CSS_DONE,
+    NmPhase.QUEUED: CSS_SCHEDULED,
+    NmPhase.LAUNCHING: CSS_SCHEDULED,
+    NmPhase.RUNNING: CSS_RUNNING,
+    NmPhase.KILLING: CSS_RUNNING,
+    NmPhase.DONE: CSS_DONE,
 }
 _DEFAULT_INTERVAL_S: Final = 1.0
 
@@ -76,7 +76,7 @@ class TurnedAwayError(RemoteProtocolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TrackerAnswer:
     """What an answer comes to: events for the NodeManager, and whether it has to register again."""
 
     events: Sequence[Event] = ()
@@ -85,10 +85,10 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Relay:
+class ReportRelay:
     """What quicksilver's tracker relay changes; as it is here, nothing."""
 
-    extra: Size = Size(0, 0)  # noqa: RUF009
+    extra: NmSize = NmSize(0, 0)  # noqa: RUF009
     """The NodeManager's resources that the ResourceManager does not know."""
     mark_guaranteed: bool = False
     """Running opportunistic containers are reported as guaranteed, see `sidecar.tracker.relay`."""
@@ -101,10 +101,10 @@ class Tracker:
     relay: behind quicksilver's tracker relay (`sidecar.tracker.relay`), which does two things on the way.
     """
 
-    def __init__(self, node_id: str, nm: NodeManager, http_port: int, relay: Relay | None = None) -> None:
+    def __init__(self, node_id: str, nm: NodeManager, http_port: int, relay: ReportRelay | None = None) -> None:
         host, _, port = node_id.rpartition(":")
         self.node_id, self.nm, self.http_port = node_id, nm, http_port
-        self._relay = Relay() if relay is None else relay
+        self._relay = ReportRelay() if relay is None else relay
         self.rm_identifier = 0
         self.container_key = MasterKeyProto()
         """What the ResourceManager signs container tokens with."""
@@ -123,7 +123,7 @@ class Tracker:
         self._unacknowledged: list[str] = []
         """What the ResourceManager does not want to hear of any more, but has not ended."""
         self._missed = False
-        self._statuses: dict[str, tuple[Phase, bool, bytes]] = {}
+        self._statuses: dict[str, tuple[NmPhase, bool, bytes]] = {}
         """Of containers that have not ended: the status last reported, with phase and type."""
 
     # Registration
@@ -131,7 +131,7 @@ class Tracker:
     def register(self) -> RegisterNodeManagerRequestProto:
         """Return the request that makes the node known, with all containers of applications that it knows."""
         nm, extra = self.nm, self._relay.extra
-        seen = Size(nm.capacity.memory_mb - extra.memory_mb, nm.capacity.vcores - extra.vcores)
+        seen = NmSize(nm.capacity.memory_mb - extra.memory_mb, nm.capacity.vcores - extra.vcores)
         request = RegisterNodeManagerRequestProto(node_id=self._proto, http_port=self.http_port, nm_version=_VERSION)
         for resource in (request.resource, request.physicalResource):
             _fill(resource, seen)
@@ -169,7 +169,7 @@ class Tracker:
         """Handle a heartbeat without an answer: its content may not have arrived."""
         self._missed = True
 
-    def answered(self, answer: NodeHeartbeatResponseProto, now_s: float) -> Answer:
+    def answered(self, answer: NodeHeartbeatResponseProto, now_s: float) -> TrackerAnswer:
         """Handle the answer to a heartbeat. Raises TurnedAwayError when the node is to shut down."""
         if answer.nodeAction == SHUTDOWN:
             raise TurnedAwayError(f"{self.node_id} is turned away: {answer.diagnostics_message}")
@@ -178,13 +178,13 @@ class Tracker:
         interval_s = answer.nextHeartBeatInterval / 1000 if answer.nextHeartBeatInterval > 0 else _DEFAULT_INTERVAL_S
         if answer.nodeAction == RESYNC:
             self._ended.clear()
-            return Answer(resync=True, interval_s=interval_s)
+            return TrackerAnswer(resync=True, interval_s=interval_s)
         self._acknowledged(answer)
         self._response_id = answer.response_id
         self._token_sequence = answer.tokenSequenceNo
         if answer.HasField("resource"):
             self._resize(answer.resource)
-        return Answer(_wishes(answer, now_s), interval_s=interval_s)
+        return TrackerAnswer(_wishes(answer, now_s), interval_s=interval_s)
 
     def _acknowledged(self, answer: NodeHeartbeatResponseProto) -> None:
         if answer.containers_to_be_removed_from_nm or self._unacknowledged:
@@ -206,7 +206,7 @@ class Tracker:
         parts = [self._fixed, b"\x10" + varint(response_id)]
         known = self._statuses
         for name, container in list(self.nm.containers.items()):
-            if container.phase is Phase.DONE:
+            if container.phase is NmPhase.DONE:
                 self._take_ended(name, container)
                 continue
             seen = known.get(name)
@@ -218,14 +218,14 @@ class Tracker:
         parts.append(b"\x4a" + varint(len(queue)) + queue)
         return b"".join(parts)
 
-    def _live(self, name: str, container: Container) -> bytes:
+    def _live(self, name: str, container: NmContainer) -> bytes:
         """Return the entry of a container that has not ended."""
         status = container_status(name, container)
         if self._relay.mark_guaranteed:
             status.executionType = GUARANTEED
         return _entry(status)
 
-    def _take_ended(self, name: str, container: Container) -> None:
+    def _take_ended(self, name: str, container: NmContainer) -> None:
         """Report the end of a container: once, or again until a heartbeat with it is answered."""
         self._statuses.pop(name, None)
         if container.spec.app_id not in self.nm.apps:
@@ -260,13 +260,13 @@ class Tracker:
 
     def _resize(self, resource: ResourceProto) -> None:
         extra = self._relay.extra
-        self.nm.capacity = Size(resource.memory + extra.memory_mb, resource.virtual_cores + extra.vcores)
+        self.nm.capacity = NmSize(resource.memory + extra.memory_mb, resource.virtual_cores + extra.vcores)
 
 
 def _wishes(answer: NodeHeartbeatResponseProto, now_s: float) -> list[Event]:
     """Return what the ResourceManager wants of the NodeManager, in Hadoop's order."""
     events: list[Event] = [
-        Stop(container_id(proto), KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER, now_s)
+        NmStop(container_id(proto), KILLED_BY_RESOURCEMANAGER, BY_RESOURCEMANAGER, now_s)
         for proto in answer.containers_to_cleanup
     ]
     events += [AppOver(application_id(app.cluster_timestamp, app.id), now_s) for app in answer.applications_to_cleanup]
@@ -279,11 +279,11 @@ def _wishes(answer: NodeHeartbeatResponseProto, now_s: float) -> list[Event]:
     return events
 
 
-def container_status(name: str, container: Container) -> ContainerStatusProto:
+def container_status(name: str, container: NmContainer) -> ContainerStatusProto:
     """Return a container's status as the ResourceManager and application masters get it."""
     status = ContainerStatusProto(
         container_id=container_proto(name),
-        state=C_COMPLETE if container.phase is Phase.DONE else C_RUNNING,
+        state=C_COMPLETE if container.phase is NmPhase.DONE else C_RUNNING,
         container_sub_state=_SUB_STATES[container.phase],
         diagnostics=container.diagnostics,
         exit_status=container.exit_status,
@@ -299,10 +299,10 @@ def _entry(status: ContainerStatusProto) -> bytes:
     return _STATUSES + varint(len(data)) + data
 
 
-def _registered_status(name: str, container: Container) -> NMContainerStatusProto:
+def _registered_status(name: str, container: NmContainer) -> NMContainerStatusProto:
     status = NMContainerStatusProto(
         container_id=container_proto(name),
-        container_state=C_COMPLETE if container.phase is Phase.DONE else C_RUNNING,
+        container_state=C_COMPLETE if container.phase is NmPhase.DONE else C_RUNNING,
         diagnostics=container.diagnostics,
         container_exit_status=container.exit_status,
         executionType=OPPORTUNISTIC if container.opportunistic else GUARANTEED,
@@ -311,5 +311,5 @@ def _registered_status(name: str, container: Container) -> NMContainerStatusProt
     return status
 
 
-def _fill(resource: ResourceProto, size: Size) -> None:
+def _fill(resource: ResourceProto, size: NmSize) -> None:
     resource.memory, resource.virtual_cores = size.memory_mb, size.vcores

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver_lab.bench.emulator.masters.am import AmSettings, Command, Launch, MapReduceAm, Stop
+from quicksilver_lab.bench.emulator.masters.am import AmSettings, Command, MapReduceAm, TaskLaunch, TaskStop
 from quicksilver_lab.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
 from rm_proxy.domain.ids import container_id_proto
 
@@ -52,7 +52,7 @@ def rows(am: MapReduceAm) -> dict[tuple[int, str], int]:
 
 
 def started(commands: list[Command]) -> dict[str, int]:
-    return {one.container_id: one.task for one in commands if isinstance(one, Launch)}
+    return {one.container_id: one.task for one in commands if isinstance(one, TaskLaunch)}
 
 
 def test_only_changed_rows_go_out_and_they_are_absolute() -> None:
@@ -182,7 +182,7 @@ def test_reduces_are_stopped_for_a_map_that_finds_no_room() -> None:
     am.answered(answer(grant(2, 10), grant(3, 10)), 2.0)
     am.began(name(2), 2.0)
     am.began(name(3), 3.0)
-    assert [c.container_id for c in am.answered(answer(ends=(ended(1, -100),)), 4.0) if isinstance(c, Stop)] == [
+    assert [c.container_id for c in am.answered(answer(ends=(ended(1, -100),)), 4.0) if isinstance(c, TaskStop)] == [
         name(3)
     ]
     am.answered(answer(ends=(ended(3, -105),)), 5.0)
@@ -262,7 +262,7 @@ def test_whatever_happens_every_task_is_asked_for_as_often_as_it_is_missing(
         commands = am.answered(answer(*grants, ends=tuple(ends), room=data.draw(st.integers(0, 4))), now_s)
         running |= {int(cid[-6:]): task for cid, task in started(commands).items()}
         for one in commands:
-            if isinstance(one, Stop):
+            if isinstance(one, TaskStop):
                 number = int(one.container_id[-6:])
                 am.answered(answer(ends=(ended(number, -105),)), now_s)
                 running.pop(number)

@@ -13,8 +13,8 @@ from quicksilver_lab.bench.emulator.masters.application import (
     CORE_PRIORITY,
     ELASTIC_PRIORITY,
     ApplicationAm,
-    ApplicationRecord,
     ApplicationSpec,
+    MasterRecord,
 )
 from rm_proxy.domain.ids import container_id_text
 
@@ -44,7 +44,7 @@ class World:
     """One application on a node whose processes run at a speed each."""
 
     def __init__(self, spec: ApplicationSpec = SPEC) -> None:
-        self.record = ApplicationRecord(spec.number, spec.klass, spec.runtime_s, 0.0)
+        self.record = MasterRecord(spec.number, spec.klass, spec.runtime_s, 0.0)
         self.am = ApplicationAm(spec, self.record)
         self.speed: dict[str, float] = {}
         self.served: dict[str, float] = {}

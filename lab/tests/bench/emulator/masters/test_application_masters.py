@@ -11,7 +11,7 @@ import pytest
 
 from lab.tests.bench.emulator.fake_yarn import FakeYarn, fake_yarn
 from quicksilver_lab.bench.emulator.masters import session
-from quicksilver_lab.bench.emulator.masters.application import ApplicationRecord, ApplicationSpec
+from quicksilver_lab.bench.emulator.masters.application import ApplicationSpec, MasterRecord
 from quicksilver_lab.bench.emulator.masters.application_masters import ApplicationMasters, ApplicationMastersSettings
 
 BEAT_S = 0.01
@@ -29,8 +29,8 @@ def run(
     slots: int = 5,
     prepare: Callable[[FakeYarn], None] = lambda fake: None,
     stop_after_s: float | None = 20.0,
-) -> tuple[list[ApplicationRecord], ApplicationMasters, FakeYarn]:
-    async def story() -> tuple[list[ApplicationRecord], ApplicationMasters, FakeYarn]:
+) -> tuple[list[MasterRecord], ApplicationMasters, FakeYarn]:
+    async def story() -> tuple[list[MasterRecord], ApplicationMasters, FakeYarn]:
         async with fake_yarn(slots=slots) as fake:
             prepare(fake)
             began: dict[str, float] = {}

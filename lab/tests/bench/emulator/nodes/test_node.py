@@ -16,11 +16,11 @@ from hadoop_rpc.protos import yarn_server_pb2 as s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.yarn_client import ContainerRefusedError, NmClient
 from quicksilver_lab.bench.emulator.nodes.nm import NodeManager
-from quicksilver_lab.bench.emulator.nodes.nm_events import Size
-from quicksilver_lab.bench.emulator.nodes.node import Delays, EmulatedNode
+from quicksilver_lab.bench.emulator.nodes.nm_events import NmSize
+from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode, NodeDelays
 from quicksilver_lab.bench.emulator.nodes.node_login import signature
 from quicksilver_lab.bench.emulator.nodes.rm_link import Answered
-from quicksilver_lab.bench.emulator.nodes.tally import Tally
+from quicksilver_lab.bench.emulator.nodes.tally import NodeTally
 from quicksilver_lab.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, TurnedAwayError
 from quicksilver_lab.bench.emulator.pipe import join
 from sidecar.gate.start_messages import container_id, container_proto
@@ -90,11 +90,11 @@ class Bench:
     """One node that listens, and what it told its master."""
 
     def __init__(self) -> None:
-        self.rm, self.tally = FakeRm(), Tally()
+        self.rm, self.tally = FakeRm(), NodeTally()
         self.told: list[tuple[str, str]] = []
         self.done = asyncio.Event()
-        machine = NodeManager(Size(1024, 1), 2)
-        self.node = EmulatedNode("127.64.0.1:1", machine, Delays(0, 0), self.rm, self.tally, self._umbilical)
+        machine = NodeManager(NmSize(1024, 1), 2)
+        self.node = EmulatedNode("127.64.0.1:1", machine, NodeDelays(0, 0), self.rm, self.tally, self._umbilical)
 
     def _umbilical(self, name: str, kind: str, now_s: float) -> None:
         self.told.append((name, kind))

@@ -10,17 +10,17 @@ from quicksilver_lab.bench.emulator.nodes.nm import NodeManager
 from quicksilver_lab.bench.emulator.nodes.nm_events import (
     KILLED_BY_RESOURCEMANAGER,
     AppOver,
-    Asked,
     Exited,
-    KillOver,
     Launched,
     Limited,
+    NmAsked,
+    NmKillOver,
+    NmSize,
+    NmStart,
+    NmStop,
     Retyped,
-    Size,
-    Start,
-    Stop,
 )
-from quicksilver_lab.bench.emulator.nodes.tracker import Relay, Tracker, TurnedAwayError
+from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay, Tracker, TurnedAwayError
 from sidecar.gate.start_messages import application_id, container_id, container_proto
 
 APP = application_id(1700000000000, 7)
@@ -28,7 +28,7 @@ A, B, C = (f"container_1700000000000_0007_01_00000{number}" for number in (1, 2,
 
 
 def tracker(slots: int = 2, queue: int = 5) -> Tracker:
-    made = Tracker("127.64.0.1:19100", NodeManager(Size(1024 * slots, slots), queue), 8042)
+    made = Tracker("127.64.0.1:19100", NodeManager(NmSize(1024 * slots, slots), queue), 8042)
     answer = s.RegisterNodeManagerResponseProto(nodeAction=s.NORMAL, rm_identifier=42)
     answer.container_token_master_key.key_id, answer.container_token_master_key.bytes = 5, b"key"
     answer.nm_token_master_key.key_id, answer.nm_token_master_key.bytes = 6, b"nmkey"
@@ -37,7 +37,7 @@ def tracker(slots: int = 2, queue: int = 5) -> Tracker:
 
 
 def start(made: Tracker, name: str, opportunistic: bool = False) -> None:
-    made.nm.handle(Start(Asked(name, APP, Size(1024, 1), opportunistic, 2.0), 0))
+    made.nm.handle(NmStart(NmAsked(name, APP, NmSize(1024, 1), opportunistic, 2.0), 0))
 
 
 def beat(made: Tracker) -> s.NodeHeartbeatRequestProto:
@@ -53,7 +53,7 @@ def ok(made: Tracker, response_id: int = 1) -> None:
 
 
 def test_a_node_registers_with_its_size() -> None:
-    request = Tracker("127.64.0.1:19100", NodeManager(Size(4096, 4)), 8042).register()
+    request = Tracker("127.64.0.1:19100", NodeManager(NmSize(4096, 4)), 8042).register()
     assert (request.node_id.host, request.node_id.port, request.http_port) == ("127.64.0.1", 19100, 8042)
     assert (request.resource.memory, request.resource.virtual_cores, request.nm_version) == (4096, 4, "3.4.2")
     assert request.nodeStatus.nodeHealthStatus.is_node_healthy and not request.container_statuses
@@ -132,7 +132,7 @@ def test_what_the_resource_manager_wants_becomes_events() -> None:
     answer.containers_to_update.add(id=container_proto(B), execution_type=y.GUARANTEED)
     answer.container_queuing_limit.max_queue_length = 3
     assert tracker().answered(answer, 9).events == [
-        Stop(A, KILLED_BY_RESOURCEMANAGER, "Container Killed by ResourceManager", 9),
+        NmStop(A, KILLED_BY_RESOURCEMANAGER, "Container Killed by ResourceManager", 9),
         AppOver(APP, 9),
         Retyped(B, False, 9),
         Limited(3, 9),
@@ -167,7 +167,7 @@ def test_another_size_is_taken_over() -> None:
     answer = s.NodeHeartbeatResponseProto(response_id=1)
     answer.resource.memory, answer.resource.virtual_cores = 512, 1
     made.answered(answer, 1)
-    assert made.nm.capacity == Size(512, 1)
+    assert made.nm.capacity == NmSize(512, 1)
 
 
 def test_a_node_that_is_turned_away_says_so() -> None:
@@ -178,8 +178,8 @@ def test_a_node_that_is_turned_away_says_so() -> None:
 
 
 def test_behind_the_relay_the_resource_manager_sees_less_and_guaranteed_containers() -> None:
-    relay = Relay(extra=Size(1024, 2), mark_guaranteed=True)
-    made = Tracker("127.64.0.1:19100", NodeManager(Size(3072, 4), 5), 8042, relay)
+    relay = ReportRelay(extra=NmSize(1024, 2), mark_guaranteed=True)
+    made = Tracker("127.64.0.1:19100", NodeManager(NmSize(3072, 4), 5), 8042, relay)
     resource = made.register().resource
     assert (resource.memory, resource.virtual_cores) == (2048, 2)
     start(made, A, opportunistic=True)
@@ -190,7 +190,7 @@ def test_behind_the_relay_the_resource_manager_sees_less_and_guaranteed_containe
     answer = s.NodeHeartbeatResponseProto(response_id=1)
     answer.resource.memory, answer.resource.virtual_cores = 512, 1
     made.answered(answer, 1)
-    assert made.nm.capacity == Size(1536, 3)
+    assert made.nm.capacity == NmSize(1536, 3)
 
 
 @given(st.lists(st.sampled_from(["start", "end", "answered", "lost", "acknowledged"]), max_size=40))
@@ -233,7 +233,7 @@ def test_every_end_arrives_whatever_answers_are_lost_and_nothing_is_kept(steps: 
     assert set(made.nm.containers) == set(running)
     made.nm.handle(AppOver(APP, 3))
     for name in running:
-        made.nm.handle(KillOver(name, 3))
+        made.nm.handle(NmKillOver(name, 3))
     running.clear()
     beat_once(True)
     assert not made.nm.containers and not statuses(made)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, SecretStr
 
 from quicksilver.common.http.rest_server import install_error_handlers
 from quicksilver.common.http.servlets import jmx, stacks
-from quicksilver.common.http.servlets.conf import Property, section_rows
+from quicksilver.common.http.servlets.conf import ShownProperty, section_rows
 from quicksilver.common.http.servlets.log_level import MARKER
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 
@@ -60,7 +60,7 @@ class Daemon:
     def set_gauges(self) -> None:
         self.gauged += 1
 
-    def properties(self) -> list[Property]:
+    def properties(self) -> list[ShownProperty]:
         return list(section_rows("proxy", Section(port=5), "/etc/q.yaml", {"host": "rm1"}))
 
 
