@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import requests
 
@@ -128,7 +127,7 @@ def test_an_instance_that_is_killed_starts_again(submit: Submit, victim: str) ->
     app.wait("restarted", lambda: [each for each in app.instances("server", "ready") if each["restarts"] == 1])
     [after] = app.wait_ready("server", 1)
     assert after["container_id"] != before["container_id"]
-    app.wait("processes gone", lambda: not any(psutil.pid_exists(each.pid) for each in processes))
+    app.wait("processes gone", lambda: not any(each.is_running() for each in processes))
 
 
 def test_the_second_attempt_goes_on_with_all_instances(submit: Submit) -> None:
