@@ -9,7 +9,6 @@ here by which something is forgotten or dropped.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from quicksilver.common.process.limits import MAX_PEERS
 from quicksilver.common.process.listening import BACKLOG
 from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.common.web.access import MAX_FORM
+from quicksilver.manual.made_parts import with_part
 from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
 from rm_proxy.attempt.asks.ask_table import MAX_PARKED
@@ -368,11 +368,7 @@ def _lines(parts: Mapping[str, Sequence[Bound]]) -> Iterator[str]:
 
 def with_tables(page: str, parts: Mapping[str, Sequence[Bound]] = PARTS, command: str = COMMAND) -> str:
     """Return a page with its tables as they are now. Raises ValueError when it has no place for them."""
-    begin = f"<!-- bounds: made by `{command}` -->\n"
-    if begin not in page or END not in page:
-        raise ValueError(f"the page has no lines {begin.strip()} and {END.strip()}; add them")
-    made = f"{begin}{tables(parts)}{END}"
-    return re.sub(f"{re.escape(begin)}.*?{re.escape(END)}", lambda _: made, page, flags=re.DOTALL)
+    return with_part(page, f"<!-- bounds: made by `{command}` -->\n", tables(parts), END)
 
 
 def write_tables(parts: Mapping[str, Sequence[Bound]] = PARTS, command: str = COMMAND) -> None:

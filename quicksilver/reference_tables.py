@@ -6,7 +6,6 @@ compares them.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from quicksilver.doctor.codes import CODES
+from quicksilver.manual.made_parts import with_part
 from rm_proxy.metrics import ProxyMetrics
 from sidecar.metrics import SidecarMetrics
 
@@ -52,10 +52,7 @@ _END: Final = "<!-- end of reference -->\n"
 
 def with_table(page: str, rows: Iterable[str]) -> str:
     """Return a page with its table as it is now. Raises ValueError when it has no place for it."""
-    if _BEGIN not in page or _END not in page:
-        raise ValueError(f"the page has no lines {_BEGIN.strip()} and {_END.strip()}; add them")
-    table = "".join(f"{row}\n" for row in rows)
-    return re.sub(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", lambda _: f"{_BEGIN}{table}{_END}", page, flags=re.DOTALL)
+    return with_part(page, _BEGIN, "".join(f"{row}\n" for row in rows), _END)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from policies.config.validation import setting_rows
+from quicksilver.manual.made_parts import with_part
 from quicksilver_apps.description.model import (
     Application,
     Constraints,
@@ -49,11 +50,7 @@ def field_tables() -> str:
 
 def with_tables(page: str) -> str:
     """Return a page with the tables between its two marks. Raises ValueError when it has not both."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{field_tables()}\n{END}{after}"
+    return with_part(page, BEGIN, f"\n\n{field_tables()}\n", END)
 
 
 def _table(title: str, part: type[Part]) -> Iterator[str]:

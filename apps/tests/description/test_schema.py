@@ -114,7 +114,7 @@ def test_each_field_is_described() -> None:
     parts = [found, *(part for part in found["$defs"].values() if "properties" in part)]
     assert len(parts) == 9
     assert [key for part in parts for key, field in part["properties"].items() if not field.get("description")] == []
-    assert "Unit: MB." in found["$defs"]["Resources"]["properties"]["memory_mb"]["description"]
+    assert "Unit: MB." in found["$defs"]["ServiceResources"]["properties"]["memory_mb"]["description"]
     assert found["$defs"]["Service"]["properties"].keys() == Service.model_fields.keys()
 
 
@@ -122,6 +122,6 @@ def test_the_page_has_the_fields_of_the_model() -> None:
     page = PAGE.read_text()
     assert with_tables(page) == page, "run python -m quicksilver_apps.description.field_tables " + str(PAGE)
     assert "| `memory_mb` | MB | must be set | 1..1e+07 |" in page
-    with pytest.raises(ValueError, match="the page needs the lines"):
+    with pytest.raises(ValueError, match="the page has no lines"):
         with_tables("no marks")
     assert with_tables(f"a\n{BEGIN}\nold\n{END}\nb") == f"a\n{BEGIN}\n\n{field_tables()}\n{END}\nb"
