@@ -1,7 +1,7 @@
 """Places in queues move when the decision for their node looks wrong by now, by the `correct` policy (Apollo §3.4).
 
-A place moves within the proxy: its task starts elsewhere with the next allocate of its application, or at once where
-its answer is held. Jobs with more places than tasks have a choice of nodes anyway; theirs stay.
+A place moves within the proxy: its task starts elsewhere with the next allocate of its application. Jobs with more
+places than tasks have a choice of nodes anyway; theirs stay.
 """
 
 from __future__ import annotations

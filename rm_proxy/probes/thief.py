@@ -1,7 +1,6 @@
 """Idle nodes take over probes from the queues of others, by the `steal` policy (Hawk, thesis §2.3.6).
 
-A probe moves within the proxy, so that its application may use the idle node with its next allocate, or at once where
-its answer is held.
+A probe moves within the proxy, so that its application may use the idle node with its next allocate.
 """
 
 from __future__ import annotations
