@@ -70,8 +70,6 @@ class AllocateExchange:
         self._give_up = parts.give_up
         self.exclusions = Exclusions()
         self.allocates = 0
-        self.answers = 0
-        """Answers since the last registration; a repeated one is not counted."""
         self._bad_tags: set[str] = set()
         """Allocation tags that were reported as unreadable."""
         self.last: LastAnswer | None = None
@@ -106,7 +104,6 @@ class AllocateExchange:
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = self._request_id = None
-        self.answers = 0
         self.exclusions.start_over()
         self._answer_came = True
         self._reported_ends = frozenset()
@@ -327,7 +324,6 @@ class AllocateExchange:
             return self.last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
-        self.answers += 1
         news = bool(
             answer.allocated_containers
             or answer.completed_container_statuses

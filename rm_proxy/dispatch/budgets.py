@@ -40,11 +40,6 @@ class Budget:
         self.spending[group] = self.spending.get(group, 0.0) + min(own, count)
         self.spare = max(0.0, self.spare - max(0.0, count - own))
 
-    @property
-    def empty(self) -> bool:
-        """Whether all places are given."""
-        return self.spare <= EPSILON and all(self.own(group) <= EPSILON for group in self.by_group)
-
 
 @dataclass(slots=True)
 class _Made:

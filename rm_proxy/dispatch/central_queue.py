@@ -63,7 +63,6 @@ class CentralQueue:
         self._groups = self._budgets.groups
         self._ends: list[tuple[float, str]] = []
         """A heap of times until which applications count as alive; those of earlier heartbeats mean nothing."""
-        self._sizes: dict[LabelledSize, int] = {}
         """How many applications want each size."""
         self._placed_s: dict[Group, float] = {}
         """When a container of each group last got a place."""
@@ -115,8 +114,6 @@ class CentralQueue:
         if before is not None:
             self._forget(before.attempt_id)
         self._waiting[entry.attempt_id] = entry
-        for size in entry.demand.sizes:
-            self._sizes[size] = self._sizes.get(size, 0) + 1
         group = self._group(entry.group)
         group.add(entry)
         if entry.rank:
@@ -151,10 +148,6 @@ class CentralQueue:
         group.remove(entry)
         if not group.members:
             del self._groups[entry.group]
-        for size in entry.demand.sizes:
-            self._sizes[size] -= 1
-            if not self._sizes[size]:
-                del self._sizes[size]
         return entry
 
     def clear(self) -> None:

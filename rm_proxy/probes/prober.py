@@ -7,7 +7,6 @@ moves to another node at once. An application that is silent, or leaves a place 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -69,8 +68,7 @@ class Prober:
     """A machine in front of the central queue, which goes on counting what YARN queues and users may have.
 
     policies: returns those in force; left_s: returns the task-seconds that an application has left; failed: called with
-    an application's id and a fault;
-    compare: called with each choice of nodes.
+    an application's id and a fault; compare: called with each choice of nodes.
     """
 
     def __init__(
@@ -93,7 +91,6 @@ class Prober:
         self.queues: dict[str, ProbeQueue] = {}
         """By node; none is empty."""
         self._by_app: dict[str, str] = {}
-        self._sizes: Counter[LabelledSize] = Counter()
         self._number = 0
         self._looked: dict[str, tuple[NodeView, int, ProbedNode]] = {}
         """By node: its view and its last probe when policies last saw it; most nodes are as they were."""
@@ -185,12 +182,10 @@ class Prober:
         tasks = sum(demand.sizes.values())
         more, job.tasks = tasks - job.tasks, tasks
         more = max(more, job.short_of)
-        self._sizes -= Counter(job.sizes)
         job.sizes = list(demand.sizes)
         if more > 0:
             self._draw(job, more, policies, now_s)
         if job.count:
-            self._sizes.update(job.sizes)
             self.jobs[attempt_id], self._by_app[job.app.id] = job, attempt_id
         else:
             job.sizes = ()
@@ -284,7 +279,6 @@ class Prober:
         if job is None:
             return
         self._by_app.pop(job.app.id, None)
-        self._sizes -= Counter(job.sizes)
         for probe in [probe for probes in job.probes.values() for probe in probes]:
             self.remove(job, probe)
 

@@ -149,7 +149,6 @@ class JobMasters:
     def _answered(self, number: int, answer: bytes) -> None:
         """Have a master handle its answer; its next heartbeat comes a period later."""
         master = self.masters[number]
-        self._regular.answered(number)
         for container in master.take(answer):
             self._start(master, container)
         for container_id in master.take_to_end():

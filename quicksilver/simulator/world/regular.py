@@ -48,8 +48,6 @@ class Regular:
         self._report: Callable[[Site], None] = lambda site: None
         self._masters: dict[int, float] = {}
         """Masters, by when they first heartbeat, or last waited for an answer."""
-        self._beaten: dict[int, float] = {}
-        """Their last heartbeats."""
         self._roused: set[int] = set()
         """Masters that heartbeat next time; the others have nothing to say, and nothing to be told."""
         self._numbers = {node_id: number for number, node_id in enumerate(sites)}
@@ -71,13 +69,7 @@ class Regular:
     def beats(self, number: int) -> None:
         """Note that a master heartbeats now."""
         self._masters.setdefault(number, self._clock.now_s)
-        self._beaten[number] = self._clock.now_s
         self._roused.discard(number)
-
-    def answered(self, number: int) -> None:
-        """Note that a master has its answer now: its heartbeats go on from here, where the answer had to wait."""
-        if self._clock.now_s - self._beaten.get(number, self._clock.now_s) > 0:
-            self._masters[number] = self._clock.now_s
 
     def rouse(self, number: int, beat: Callable[[], None]) -> None:
         """Have a master heartbeat (`beat`) at its next time; before its first one it is not yet there."""
