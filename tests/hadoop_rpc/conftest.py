@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from quicksilver_lab.cluster.ports import free_port
 from quicksilver_lab.cluster.runtime.jars import hadoop_jars
 from quicksilver_lab.cluster.runtime.java import find_java
 from tests.paths import DATA
@@ -43,14 +44,6 @@ class RealRm:
 
     client_port: int
     scheduler_port: int
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def _site(path: Path, properties: dict[str, str]) -> None:
@@ -89,7 +82,7 @@ def real_rm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRm]:
     java = find_java()
     jars = hadoop_jars(java)
     folder = tmp_path_factory.mktemp("rm")
-    ports = _free_ports(5)
+    ports = [free_port() for _ in range(5)]
     _configure(folder / "conf", ports)
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net")]
     own = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={folder / 'conf' / 'tmp'}"]

@@ -28,6 +28,7 @@ from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from quicksilver_lab.bench.procstat import rss_mb
 from quicksilver_lab.bench.results import RESULTS, commit, machine, write
 from quicksilver_lab.bench.stats import percentile
+from quicksilver_lab.cluster.ports import free_port
 
 _PER_HOST: Final = 900
 """Below the proxy's default of `max_logins_per_host`."""
@@ -73,14 +74,6 @@ class OverloadRun:
         """End it."""
         self.process.terminate()
         self.process.wait(30)
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 async def until(true: Any, seconds: float, description: str) -> None:

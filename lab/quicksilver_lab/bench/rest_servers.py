@@ -15,7 +15,7 @@ from typing import Final, Self
 import psutil
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver_lab.bench.overload import free_port
+from quicksilver_lab.cluster.ports import free_port
 
 KINDS: Final = ("proxy", "sidecar", "app-server")
 _START_S: Final = 120.0

@@ -1,10 +1,11 @@
 """Checks that the ports of a cluster are free before its daemons start, and finds ranges that are."""
 
 import errno
+import itertools
 import os
 import random
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -14,6 +15,10 @@ from quicksilver_lab.cluster.spec import LAST_FIXED_PORT, ClusterSpec, HostPort
 
 ANY = "0.0.0.0"
 _STEP = 200
+_SINGLE_PORTS = range(10000, 20000)
+"""Below those of clusters, and below those that Linux gives to whoever connects (32768 to 60999): a port from there can
+be taken by any connection between the moment it is found and the moment a server listens on it."""
+_tried: dict[tuple[int, int], Iterator[int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,20 @@ def free_base_port(nodes: int = 3, lowest: int = 20000) -> int:
             continue
         return base
     raise PortInUseError(f"no {span} free ports in a row between {lowest} and {LAST_FIXED_PORT}. End other clusters.")
+
+
+def free_port() -> int:
+    """Return a port that is free now and that no connection takes of itself; another one at each call.
+
+    Those of one `pytest -n` never meet: each takes from ports of its own. Raises PortInUseError when there is none.
+    """
+    worker, workers = worker_of(os.environ)
+    ports = _SINGLE_PORTS[worker::workers]
+    rest = _tried.setdefault((os.getpid(), workers), itertools.cycle(random.sample(ports, len(ports))))
+    for port in itertools.islice(rest, len(ports)):
+        if _is_free(Listen(HostPort(ANY, port), "one server")):
+            return port
+    raise PortInUseError(f"no free port between {ports.start} and {ports.stop}. End other servers.")
 
 
 def worker_of(env: Mapping[str, str]) -> tuple[int, int]:

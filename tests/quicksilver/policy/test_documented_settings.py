@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from ruamel.yaml import YAML
 from quicksilver.cli import cli
 from quicksilver.common.http.certs import make_ca, make_certificate
 from quicksilver.common.http.tokens import Role, add_token
+from quicksilver_lab.cluster.ports import free_port
 from tests.paths import DOCS, ROOT
 
 PAGES: Final = {"README.md": ROOT / "README.md", "operations.md": DOCS / "operations.md"}
@@ -31,13 +31,6 @@ def example(page: Path) -> str:
     found = re.search(r"^( *)```yaml\n(.*?)^\1```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert found is not None
     return "\n".join(line.removeprefix(found[1]) for line in found[2].splitlines()) + "\n"
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def moved(value: Any, names: dict[str, str]) -> Any:

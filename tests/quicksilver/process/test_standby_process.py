@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import psutil
 
-from tests.quicksilver.process.test_supervisor import SERVER, WAIT_S, ask, free_port
+from quicksilver_lab.cluster.ports import free_port
+from tests.quicksilver.process.test_supervisor import SERVER, WAIT_S, ask
 
 STANDBY = (
     "import sys; from quicksilver.process.supervisor import Supervisor; "

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from quicksilver.process.supervisor import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
+from quicksilver_lab.cluster.ports import free_port
 
 SERVER = """
 import os, signal, socket, sys
@@ -40,11 +41,6 @@ SUPERVISE = (
     "import sys; from quicksilver.process.supervisor import Supervisor; sys.exit(Supervisor(sys.argv[1:]).run())"
 )
 WAIT_S = 60.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 @contextmanager

@@ -21,14 +21,10 @@ from click.testing import CliRunner
 from quicksilver.cli import cli
 from quicksilver.common.http.tokens import Role, add_token
 from quicksilver.common.process.masking import MASK
+from quicksilver_lab.cluster.ports import free_port
 
 certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 READY_S = 120.0
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 @dataclass

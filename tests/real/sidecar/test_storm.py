@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -21,6 +20,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
+from quicksilver_lab.cluster.ports import free_port
 from sidecar.gate.start_messages import container_proto
 from tests.real.sidecar.real_nm import ProcessNm
 from tests.real.sidecar.watcher import MOUNTS, GroupWatcher
@@ -73,11 +73,6 @@ class Storm:
         """Return what a container runs: most are short, a few run for several quanta."""
         rounds = self.rng.choices((2, 6, 40), (12, 6, 1))[0]
         return BURN.format(seed=serial, rounds=rounds)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 def get(url: str) -> requests.Response:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from quicksilver.common.address import Address
 from quicksilver.common.process.listening import bound_socket
+from quicksilver_lab.cluster.ports import free_port
 from rm_proxy.service.connections.listener import Listener
 from tests import loops
 
@@ -27,9 +28,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 def listening_socket() -> socket.socket:
     """Return one bound to a port by its number, as the proxy is: one that the kernel chose would be lost."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    return bound_socket("127.0.0.1", port)
+    return bound_socket("127.0.0.1", free_port())
 
 
 async def lets_in(address: tuple[str, int]) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
 from quicksilver.common.process.listening import bound_socket
+from quicksilver_lab.cluster.ports import free_port
 from sidecar.config import Place, SidecarSettings
 from sidecar.gate.start_messages import container_id, container_proto
 from sidecar.service import server
@@ -71,11 +71,6 @@ class World:
         return path
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
-
-
 async def until(condition: Callable[[], Any], within_s: float = PATIENCE_S) -> None:
     end_s = time.monotonic() + within_s
     while not condition():
@@ -95,11 +90,11 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
         servers.append(asyncio.create_task(serve(nm_web(nm, extra), nm_sock)))
     else:
         nm_sock.close()
-    listen, rest = Address("127.0.0.1", _free_port()), Address("127.0.0.1", _free_port())
+    listen, rest = Address("127.0.0.1", free_port()), Address("127.0.0.1", free_port())
     place = Place(
         listen=listen,
         upstream=Address("127.0.0.1", nm.port),
-        web_listen=Address("127.0.0.1", _free_port()),
+        web_listen=Address("127.0.0.1", free_port()),
         web_upstream=Address("127.0.0.1", web_port),
         rest=rest,
         rest_url=f"http://{rest}",

@@ -22,6 +22,7 @@ import pytest
 from hadoop_rpc.connection import Call, ClientConnection, Response, ServerConnection
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
+from quicksilver_lab.cluster.ports import free_port
 from sidecar.tracker.relay import TRACKER_PROTOCOL
 
 SITE = """<configuration>
@@ -112,11 +113,6 @@ class Relay:
 
     def said(self, words: str) -> int:
         return self.log.read_text().count(words)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
 
 
 @contextmanager

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +25,7 @@ from ruamel.yaml import YAML
 from quicksilver_lab.bench.procstat import cpu_s
 from quicksilver_lab.bench.resize.stand_ins import ResizeStandIn, StandInError, sleeping
 from quicksilver_lab.bench.resize.surroundings import MEMORY_MB, NODE_ID, serving
+from quicksilver_lab.cluster.ports import free_port
 
 _READY_S: Final = 90.0
 _SETTLE_S: Final = 5.0
@@ -116,7 +116,7 @@ def _memory_mb(pid: int) -> dict[str, float]:
 
 @contextmanager
 def _sidecar(folder: Path, stand_ins: Sequence[ResizeStandIn], port: int, vcores: int) -> Iterator[CrowdRun]:
-    rest = f"127.0.0.1:{_free_port()}"
+    rest = f"127.0.0.1:{free_port()}"
     config = _write_settings(folder, rest, port, vcores, len(stand_ins))
     for stand_in in stand_ins:
         stand_in.write_pid_file(folder / "local")
@@ -164,9 +164,9 @@ def _write_settings(folder: Path, rest: str, port: int, vcores: int, containers:
     local = f"<property><name>yarn.nodemanager.local-dirs</name><value>{folder / 'local'}</value></property>"
     (conf / "yarn-site.xml").write_text(f"<configuration>{local}</configuration>")
     sidecar = {
-        "listen": f"127.0.0.1:{_free_port()}",
-        "upstream": f"127.0.0.1:{_free_port()}",
-        "web_listen": f"127.0.0.1:{_free_port()}",
+        "listen": f"127.0.0.1:{free_port()}",
+        "upstream": f"127.0.0.1:{free_port()}",
+        "web_listen": f"127.0.0.1:{free_port()}",
         "web_upstream": f"127.0.0.1:{port}",
         "proxy_url": f"http://127.0.0.1:{port}",
         "rest_listen": rest,
@@ -180,8 +180,3 @@ def _write_settings(folder: Path, rest: str, port: int, vcores: int, containers:
     with path.open("w") as file:
         YAML().dump({"policies": policies, "sidecar": sidecar, "hadoop_conf_dir": str(conf)}, file)
     return path
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib.metadata
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from quicksilver_lab.cluster.ports import free_port
 from quicksilver_lab.workloads.containers.engine import ContainerEngine, engine
 from quicksilver_lab.workloads.containers.images import Image, ImagePlan, build
 from quicksilver_lab.workloads.rest import get_json
@@ -32,17 +32,9 @@ def proxy(docker: ContainerEngine, tmp_path_factory: pytest.TempPathFactory) -> 
     return build(docker, plan, lambda _: None, ["proxy"])[0]
 
 
-def free_ports(count: int) -> list[int]:
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(server.getsockname()[1]) for server in held]
-    for server in held:
-        server.close()
-    return ports
-
-
 def settings(folder: Path) -> tuple[Path, int]:
     """Write what an admin mounts into the container; return the folder and the REST port."""
-    listen, rest, scheduler, web = free_ports(4)
+    listen, rest, scheduler, web = (free_port() for _ in range(4))
     folder.chmod(0o755)
     properties = {
         "yarn.resourcemanager.scheduler.address": f"127.0.0.1:{listen}",

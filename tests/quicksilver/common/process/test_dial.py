@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 
 import pytest
 
 from quicksilver.common.process import dial as dialing
 from quicksilver.common.process.dial import dial
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+from quicksilver_lab.cluster.ports import free_port
 
 
 @pytest.fixture(autouse=True)
