@@ -128,6 +128,21 @@ def test_one_write_that_fails_leaves_the_others(database: Database) -> None:
     asyncio.run(scene())
 
 
+def test_containers_end_with_their_application_and_stay_so(database: Database) -> None:
+    live = InstanceSpan("r1", "work", 0, "c1", "core", "n1", "ready", "", None, 100.0, 150.0, None, "")
+
+    async def scene() -> None:
+        await database.write(lambda c: applications.receive(c, RECORD))
+        await database.write(lambda c: instances.save(c, [live], limit=3))
+        await database.write(lambda c: applications.move(c, "r1", State.RECEIVED, State.KILLED, "x", 500.0))
+        closed = replace(live, state="ended", ended_s=500.0)
+        assert await database.read(lambda c: instances.of(c, "r1")) == [closed]
+        await database.write(lambda c: instances.save(c, [live], limit=3))  # of an answer that came late
+        assert await database.read(lambda c: instances.of(c, "r1")) == [closed]
+
+    asyncio.run(scene())
+
+
 def test_old_applications_go_with_all_that_belongs_to_them(database: Database) -> None:
     def span(number: int) -> InstanceSpan:
         return InstanceSpan(

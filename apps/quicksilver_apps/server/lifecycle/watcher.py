@@ -145,8 +145,6 @@ class StateWatcher:
 
     async def _end(self, record: ServedApplication, state: State, why: str, fields: Mapping[str, Any]) -> None:
         if await self._journal.move(record, state, why, **fields):
-            ended_s = float(fields.get("ended_s") or self._journal.clock_s())
-            await self._journal.database.write(lambda connection: instances.close_all(connection, record.id, ended_s))
             self._on_end()
             await self._clean(record)
 

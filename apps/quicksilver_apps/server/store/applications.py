@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, o
 
 from quicksilver_apps.server.records import QuotaSize, ServedApplication, StateChange
 from quicksilver_apps.server.states import COUNTED, ENDED, WAITING, State, check_move
+from quicksilver_apps.server.store import instances
 from quicksilver_apps.server.store.tables import ApplicationRow, AppsBase, InstanceRow, TransitionRow
 
 _APPLICATIONS: Final[Table] = AppsBase.metadata.tables["applications"]
@@ -68,6 +69,7 @@ def move(
 ) -> StateChange | None:
     """Change a state, with other fields, and write it to the history; None when it is in another state meanwhile.
 
+    With the application its containers end, so that no reader sees one without the other.
     Raises UnexpectedMoveError for a move that is not in the table of moves.
     """
     check_move(source, target)
@@ -78,6 +80,8 @@ def move(
     statement = update(_APPLICATIONS).where(here, _APPLICATIONS.c.state == source).values(**values)
     if connection.execute(statement).rowcount == 0:
         return None
+    if target in ENDED:
+        instances.close_all(connection, app_id, float(values["ended_s"]))
     record = get(connection, app_id)
     assert record is not None
     return _changed(connection, record, source, target, why, now_s)

@@ -9,16 +9,23 @@ from typing import Final
 from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
 from quicksilver_apps.server.records import InstanceSpan
+from quicksilver_apps.server.states import ENDED
 from quicksilver_apps.server.store.tables import AppsBase
 
+_APPLICATIONS: Final[Table] = AppsBase.metadata.tables["applications"]
 _INSTANCES: Final[Table] = AppsBase.metadata.tables["instances"]
 
 
 def save(connection: Connection, spans: Sequence[InstanceSpan], limit: int) -> None:
-    """Store containers of one application anew; beyond `limit` the oldest are deleted."""
+    """Store containers of one application anew; beyond `limit` the oldest are deleted.
+
+    Those of an application that has ended stay as they are: an answer of its master came late.
+    """
     if not spans:
         return
     app_id = spans[0].app_id
+    if connection.scalar(select(_APPLICATIONS.c.state).where(_APPLICATIONS.c.id == app_id)) in ENDED:
+        return
     known = {(span.service, span.number, span.container_id) for span in of(connection, app_id)}
     for span in spans:
         key = (span.service, span.number, span.container_id)
