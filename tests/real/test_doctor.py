@@ -21,7 +21,6 @@ from quicksilver.cli import cli
 from quicksilver.doctor.site_edit import apply
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
-from quicksilver_lab.cluster.spec import NodeAddresses
 from tests.real.relays import relaying
 
 pytestmark = pytest.mark.hadoop
@@ -99,15 +98,12 @@ def test_a_file_that_was_changed_without_a_restart(stack: LocalDaemons) -> None:
 def test_a_nodemanager_that_is_reached_around_its_sidecar(stack: LocalDaemons) -> None:
     node = stack.cluster.spec.node_addresses[0]
 
-    def elsewhere(_: NodeAddresses) -> dict[str, Any]:
-        port = node.rpc.port
-        return {
-            "listen": f"{node.host}:{port + 7}",
-            "web_listen": f"{node.host}:{port + 8}",
-            "node_id": str(node.rpc),
-        }
-
-    moved = LocalDaemons(stack.cluster, per_node=elsewhere)
+    elsewhere = {
+        "listen": f"{node.host}:{node.rpc.port + 7}",
+        "web_listen": f"{node.host}:{node.rpc.port + 8}",
+        "node_id": str(node.rpc),
+    }
+    moved = LocalDaemons(stack.cluster, sidecar=elsewhere)
     keeper = stack.processes["node1"]
     keeper.terminate()
     keeper.wait(20)

@@ -47,25 +47,24 @@ class LocalDaemons:
         cluster: Cluster,
         policies: Mapping[str, Any] = ALL_QUEUEABLE,
         proxy: Mapping[str, Any] | None = None,
-        sidecar: Mapping[str, Any] | None = None,
+        sidecar: Mapping[str, Any] | Callable[[NodeAddresses], Mapping[str, Any]] | None = None,
         supervised: bool = True,
         standby: bool = False,
-        per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
         security: bool = False,
         sections: Mapping[str, Any] | None = None,
     ) -> None:
-        """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
+        """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml, `sidecar` also by node.
 
         supervised: each process runs below `quicksilver supervise`, which restarts it when it ends.
         standby: beside each supervised process, a loaded one waits to take over; a start costs twice as much.
-        per_node: returns what a node's sidecar has besides `sidecar`.
         security: REST by TLS, with certificates of a CA of their own, and tokens.
         sections: further sections of every quicksilver.yaml, such as `audit`.
         """
         self.cluster, self.supervised, self._standby = cluster, supervised, standby
         self.folder = cluster.spec.workdir / "quicksilver"
-        self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
-        self._per_node, self._sections = per_node, dict(sections or {})
+        self.policies, self._proxy = dict(policies), dict(proxy or {})
+        self._sidecar = sidecar if callable(sidecar) else lambda _: sidecar or {}
+        self._sections = dict(sections or {})
         self.security = LocalSecurity(self.folder / "tls") if security else None
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: `proxy`, `node1`, ...; when supervised, their supervisors."""
@@ -146,7 +145,7 @@ class LocalDaemons:
             "state_dir": str(self.folder),
             **self._login(),
         }
-        sidecar = own | self._sidecar | dict(self._per_node(node))
+        sidecar = own | dict(self._sidecar(node))
         sections: dict[str, Any] = {"policies": self.policies, "sidecar": sidecar}
         if self.security is not None:
             sections["security"] = self.security.node(node)

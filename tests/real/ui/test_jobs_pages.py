@@ -84,9 +84,11 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
     container = until(lambda: stack.get(f"/v1/applications/{app}/containers?kind=Q")["items"])[-1]["container_id"]
     seen(browser, f"{url}/containers/{container}", "real-container")
     assert any("It was requested as queueable" in one for one in browser.texts_at_once("#story li"))
+    jobs.append(start_pi(overlay_cluster, "pages-2", MAPS, 2_000_000))  # the first ones may have ended meanwhile
     browser.open(f"{url}/queues")
     browser.until(
-        "return [...document.querySelectorAll('#tree tbody td:nth-child(9)')].some((e) => Number(e.textContent) > 0)"
+        "return [...document.querySelectorAll('#tree tbody td:nth-child(9)')].some((e) => Number(e.textContent) > 0)",
+        KEPT_S,
     )
     seen(browser, f"{url}/queues", "real-queues")
     seen(browser, f"{url}/queues/root.default", "real-queue")

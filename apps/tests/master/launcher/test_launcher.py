@@ -180,10 +180,11 @@ def test_a_line_of_the_log_makes_it_ready(master: Master, started: list[Launched
 
 def test_a_command_makes_it_ready(master: Master, started: list[Launched], tmp_path: Path) -> None:
     ready = {"log": "", "command": 'test -f up && test "$PORT_FIXED" = 4711', "every_s": 0.05}
-    started.append(Launched(tmp_path, master, "sleep 0.5; touch up; sleep 60", ready=ready))
+    started.append(Launched(tmp_path, master, "until test -f go; do sleep 0.05; done; touch up; sleep 60", ready=ready))
     master.next("ports")
     assert master.next("state") == {"phase": "running"}
     assert not (tmp_path / "up").exists()
+    (tmp_path / "go").touch()
     assert master.next("state") == {"phase": "ready"}
     assert (tmp_path / "up").exists()
 

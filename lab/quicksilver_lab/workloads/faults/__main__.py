@@ -127,8 +127,7 @@ def site(
                 cluster,
                 {**POLICIES, "preempt": {"policy": options.preempt}},
                 proxy=own,
-                sidecar={"proxy_url": spec.master(_TOXIC_REST).url},
-                per_node=node_settings,
+                sidecar=lambda node: {"proxy_url": spec.master(_TOXIC_REST).url, **node_settings(node)},
                 standby=True,
             )
             toxics = stack_of.enter_context(Toxics(links(spec, stack.proxy_rest), options.seed))
