@@ -27,7 +27,7 @@ TOPS: Final = {
     "quicksilver_lab": "#e53935",
 }
 """Top-level packages, with the colours of their boxes."""
-_NO_SLOTS: Final = ("policies.config", "policies.decisions", "policies.research", "policies.common")
+_NO_SLOTS: Final = ("policies.config", "policies.decisions", "policies.common")
 _WIDTH, _LINE, _GAP, _ROW = 156, 14, 12, 80
 
 

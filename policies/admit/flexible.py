@@ -3,7 +3,7 @@
 An application is admitted while those in service could not use the whole cluster, and its core fits beside their cores
 (REBALANCE, Algorithm 1, lines 8-13); what the cores leave goes to elastic containers in cascade, to those first in
 service first (14-21). An arrival is admitted at once only into unused room (line 3). Read otherwise than it is printed,
-as in the simulator (`policies.research.flexible`): a core that fits exactly fits; of memory and vcores, either being
+as in the replica of the paper's simulator: a core that fits exactly fits; of memory and vcores, either being
 wanted entirely is enough to admit no more. YARN queues: an application whose queue is full holds up its queue alone.
 """
 

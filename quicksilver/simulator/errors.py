@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from quicksilver.common.process.version import LAB
+
 
 class SimulatorError(Exception):
     """A simulation that cannot be done."""
@@ -17,5 +19,6 @@ class UnknownSystemError(SimulatorError):
         """Say which there are."""
         names = sorted(known)
         close = get_close_matches(name, names, n=1)
-        hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
+        offer = f"use one of {', '.join(names)}; those of papers come with the package {LAB}"
+        hint = f"did you mean '{close[0]}'?" if close else offer
         super().__init__(f"no system is named '{name}'; {hint}")

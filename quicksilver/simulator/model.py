@@ -67,6 +67,26 @@ class SimulatedJob:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationJob(SimulatedJob):
+    """A job whose components are its tasks: each of them runs as long as the application does in isolation.
+
+    Some of them must run for any work to be done (Zoe, §2). To systems that do not know this it is a job like others.
+    """
+
+    core: int = 1
+    """So many components must run, from its begin to its end; the others are elastic."""
+    klass: str = ""
+    """B-E, B-R or Int of the paper (§4.1)."""
+    priority: int = 0
+    """Set by hand; the higher goes first."""
+
+    @property
+    def runtime_s(self) -> float:
+        """In isolation: with all components granted."""
+        return max(self.durations_s)
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterModel:
     """Equal nodes in a network. Raises ValueError for what no cluster has."""
 

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
-from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
@@ -25,7 +24,7 @@ from quicksilver.simulator.errors import SimulatorError, UnknownSystemError
 from quicksilver.simulator.source import Trace
 from quicksilver.simulator.study import Asked
 from quicksilver.simulator.sweep import choice
-from quicksilver.simulator.systems import ABOUT, SYSTEMS, load
+from quicksilver.simulator.systems import SYSTEMS, load
 from quicksilver.simulator.traces.formats.registry import FORMATS
 from quicksilver.simulator.traces.generators.generate import GENERATORS
 from quicksilver.simulator.traces.shaping import Errors
@@ -115,16 +114,8 @@ def _list(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     """Print the systems."""
     if not value or ctx.resilient_parsing:
         return
-    show(ReportTable(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
+    show(ReportTable(["system", "what it is"], [[name, load(name).about] for name in SYSTEMS]))
     ctx.exit()
-
-
-def _about(name: str) -> str:
-    """Return a system's line; of one that was added to `SYSTEMS`, the first paragraph of its module's docstring."""
-    if name in ABOUT:
-        return ABOUT[name]
-    docstring = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
-    return " ".join(docstring.strip().split("\n\n")[0].split())
 
 
 _OPTIONS: Final = (

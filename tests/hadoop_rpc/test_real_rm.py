@@ -11,7 +11,7 @@ from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_client_pb2, yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from hadoop_rpc.sasl import SaslRelay
-from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, RemoteCallError, RmClient
 
 pytestmark = pytest.mark.hadoop
 

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 import requests
 
 from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
-from quicksilver.common.hadoop.yarn_client import RmClient
+from quicksilver_apps.yarn.yarn_client import RmClient
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.siteconf import read_site

@@ -11,7 +11,7 @@ import pytest
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient
+from quicksilver_apps.yarn.yarn_client import AmClient
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_counts, start_wordcount
 from quicksilver_lab.workloads.records import RecordsWatch

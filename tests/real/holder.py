@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient
 from quicksilver_lab.bench.las.master import APP_TYPE, container_name, rows, title
 from quicksilver_lab.cluster import Cluster
 from tests.real.requester import rm_client

@@ -15,7 +15,7 @@ import requests
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient, token_of_url
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient, RmClient, token_of_url
 from quicksilver_lab.bench.las.jobs import LasScale
 from quicksilver_lab.bench.las.master import APP_TYPE, USER, container_name, rows, title
 from quicksilver_lab.cluster import Cluster

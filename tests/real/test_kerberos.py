@@ -16,7 +16,7 @@ from hadoop_rpc.errors import LocalProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.hadoop.overlays import overlay_root
-from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver_lab.bench.las.master import container_name
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.confdirs import ConfDirs

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos.yarn_pb2 import ApplicationAttemptIdProto
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from quicksilver_apps.client.errors import ClientError, NotRunningError
 from quicksilver_apps.client.rm import Rm
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 
 PLACES: Final = 10_000
 """Attempts whose node is remembered."""

@@ -12,10 +12,10 @@ from hadoop_rpc.errors import LocalProtocolError, LoginRefusedError, RemoteProto
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
 from quicksilver.common.address import Address
-from quicksilver.common.hadoop.yarn_client import RemoteCallError, RmClient
 from quicksilver.common.kerberos.gssapi import KerberosError
 from quicksilver_apps.client.errors import ClientError, SubmissionRefusedError
 from quicksilver_apps.client.login import TICKETS
+from quicksilver_apps.yarn.yarn_client import RemoteCallError, RmClient
 
 CALL_S: Final = 60.0
 """How long one call may take."""

@@ -8,13 +8,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from quicksilver.common.address import Address
-from quicksilver.common.hadoop.token_storage import write_tokens
-from quicksilver.common.hadoop.yarn_client import RmClient
 from quicksilver_apps.client.hdfs.staging import Staging, open_staging
 from quicksilver_apps.client.hdfs.webhdfs import WebHdfs
 from quicksilver_apps.client.login import Login
 from quicksilver_apps.client.rm import Rm
 from quicksilver_apps.client.site import ClusterSite
+from quicksilver_apps.yarn.token_storage import write_tokens
+from quicksilver_apps.yarn.yarn_client import RmClient
 
 HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
 

@@ -13,20 +13,13 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 import hadoop_rpc
-import quicksilver
 import quicksilver_apps
 
 NAME: Final = "quicksilver-app.zip"
 """The name of the archive in the working directory of each container."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _PROTOBUF_EXCEPT: Final = ("google/protobuf/compiler/", "google/protobuf/testing/", "google/protobuf/pyext/")
-_OURS: Final = (
-    "__init__.py",
-    "common/__init__.py",
-    "common/hadoop/__init__.py",
-    "common/hadoop/token_storage.py",
-    "common/hadoop/yarn_client.py",
-)
+_OURS: Final = ("master", "yarn")
 _ENTRY: Final = '''"""Start the application master, or the launcher of an instance, from this archive."""
 import os
 import sys
@@ -66,12 +59,9 @@ def _entries() -> Iterator[tuple[str, bytes]]:
     yield "__main__.py", _ENTRY.encode()
     yield "google/__init__.py", b""
     yield from _protobuf()
-    package = Path(quicksilver.__file__).parent
-    for name in _OURS:
-        yield f"quicksilver/{name}", (package / name).read_bytes()
     apps = Path(quicksilver_apps.__file__).parent
     yield "quicksilver_apps/__init__.py", (apps / "__init__.py").read_bytes()
-    for module in sorted((apps / "master").rglob("*.py")):
+    for module in sorted(path for package in _OURS for path in (apps / package).rglob("*.py")):
         if module.name != Path(__file__).name:
             yield f"quicksilver_apps/{module.relative_to(apps).as_posix()}", module.read_bytes()
     wire = Path(hadoop_rpc.__file__).parent

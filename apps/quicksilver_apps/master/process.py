@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.token_storage import AM_RM_TOKEN, read_tokens, write_tokens
 from quicksilver_apps.master.api import Api
 from quicksilver_apps.master.http_server import HttpServer
 from quicksilver_apps.master.launchers import Launchers
@@ -26,6 +25,7 @@ from quicksilver_apps.master.machine.machine import Machine
 from quicksilver_apps.master.shell import Shell
 from quicksilver_apps.master.yarn.launch_context import Contexts, LaunchResources
 from quicksilver_apps.master.yarn.session import AttemptGoneError, RmSession
+from quicksilver_apps.yarn.token_storage import AM_RM_TOKEN, read_tokens, write_tokens
 
 LOG: Final = logging.getLogger("quicksilver.master")
 BEAT_VARIABLE: Final = "QUICKSILVER_APP_HEARTBEAT_S"

@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from quicksilver_apps.master.launchers import Launchers
 from quicksilver_apps.master.machine import adoption
 from quicksilver_apps.master.machine.events import (
@@ -40,6 +39,7 @@ from quicksilver_apps.master.yarn.container_ids import container_id_text, grant_
 from quicksilver_apps.master.yarn.launch_context import Contexts, LaunchResources
 from quicksilver_apps.master.yarn.nodes import Nodes
 from quicksilver_apps.master.yarn.session import RmSession
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 
 LOG: Final = logging.getLogger("quicksilver.master")
 BUSY_S: Final = 0.25

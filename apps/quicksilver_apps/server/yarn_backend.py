@@ -19,7 +19,6 @@ import requests
 
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from quicksilver.common.http.rest_errors import ApiError, RefusedError
 from quicksilver.common.process.logs import get_logger
 from quicksilver_apps.client.errors import ClientError, NotRunningError
@@ -46,6 +45,7 @@ from quicksilver_apps.server.backend import (
     YarnState,
 )
 from quicksilver_apps.server.config import AppServerSettings
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 
 T = TypeVar("T")
 log = get_logger(__name__)

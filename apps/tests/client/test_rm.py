@@ -10,9 +10,9 @@ from hadoop_rpc.connection import Failure
 from hadoop_rpc.protos import yarn_client_pb2 as c
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.address import Address
-from quicksilver.common.hadoop.yarn_client import RemoteCallError, RmClient
 from quicksilver_apps.client.errors import ClientError, SubmissionRefusedError
 from quicksilver_apps.client.rm import Rm, id_of, name_of, one_line
+from quicksilver_apps.yarn.yarn_client import RemoteCallError, RmClient
 
 ADDRESSES = (Address("rm1", 1), Address("rm2", 2))
 REFUSAL = "org.apache.hadoop.yarn.exceptions.YarnException: java.lang.X: Queue q is full\n\tat Y"

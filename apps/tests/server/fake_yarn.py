@@ -14,9 +14,9 @@ from typing import Any, cast
 from hadoop_rpc.protos import yarn_client_pb2 as c
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.address import Address
-from quicksilver.common.hadoop.yarn_client import RmClient
 from quicksilver_apps.client.rm import Rm
 from quicksilver_apps.client.session import Session
+from quicksilver_apps.yarn.yarn_client import RmClient
 
 STAMP = 1700000000000
 Answerer = Callable[[str, str], Iterable[bytes]]

@@ -20,7 +20,7 @@ import click
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.las.master import APP_TYPE, USER, rows, title, unregister
 from quicksilver_lab.bench.stats import percentile

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.hadoop.yarn_client import RmClient
+from quicksilver_apps.yarn.yarn_client import RmClient
 from quicksilver_lab.bench.las.master import APP_TYPE, title
 from quicksilver_lab.cluster import Cluster, ClusterSpec
 from quicksilver_lab.cluster.local_daemons import LocalDaemons

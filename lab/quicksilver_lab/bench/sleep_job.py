@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
 from quicksilver_lab.bench.las.master import APP_TYPE, USER, container_name, title, unregister
 from quicksilver_lab.bench.las.workload import BenchError
 from quicksilver_lab.cluster import Cluster

@@ -17,8 +17,8 @@ import click
 from rich.console import Console
 
 from quicksilver.report import files
-from quicksilver.report.markdown import table as as_text
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.markdown import table as as_text
 from quicksilver_lab.workloads.clients import Progress
 from quicksilver_lab.workloads.environment import (
     PRESET,

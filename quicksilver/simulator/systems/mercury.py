@@ -143,9 +143,9 @@ class KairosSettings(Production):
 class _System:
     """The production machines under a name."""
 
-    def __init__(self, name: str, settings: type[Production]) -> None:
+    def __init__(self, name: str, settings: type[Production], about: str) -> None:
         """Have defaults of these settings."""
-        self.name, self.Settings = name, settings
+        self.name, self.Settings, self.about = name, settings, about
 
     def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
         """Run all jobs. Raises SimulatorError for policies that cannot be loaded, or a task that fits no node."""
@@ -252,7 +252,15 @@ def _sample(world: World, busy: list[tuple[float, float]], every_s: float) -> No
         world.later(every_s, partial(_sample, world, busy, every_s))
 
 
-KAIROS_SYSTEM: Final = _System("kairos", KairosSettings)
-MERCURY_SYSTEM: Final = _System("mercury", Production)
-OPPORTUNISTIC_SYSTEM: Final = _System("opportunistic", Hadoop)
-QUICKSILVER_SYSTEM: Final = _System("quicksilver", Quicksilver)
+KAIROS_SYSTEM: Final = _System(
+    "kairos", KairosSettings, "Kairos on YARN (thesis §4.4): variance placement, LAS at nodes; by the same machines."
+)
+MERCURY_SYSTEM: Final = _System(
+    "mercury", Production, "Mercury (ATC '15) by the same machines, with the heartbeats of its test bed."
+)
+OPPORTUNISTIC_SYSTEM: Final = _System(
+    "opportunistic", Hadoop, "What Hadoop 3 does for opportunistic containers, by the same machines."
+)
+QUICKSILVER_SYSTEM: Final = _System(
+    "quicksilver", Quicksilver, "The product's own proxy and sidecars on stock YARN, with the policies of --config."
+)

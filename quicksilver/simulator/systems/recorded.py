@@ -26,6 +26,7 @@ class Recorded:
     """The record as a system: nothing is simulated, and the cluster is only what its slots are a share of."""
 
     name = "recorded"
+    about = "What a cluster did with the jobs that its proxy recorded: to compare the others with."
     Settings = RecordedSettings
 
     def run(

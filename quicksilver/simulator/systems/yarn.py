@@ -79,6 +79,7 @@ class _Fifo:
     """One line for all."""
 
     name: Final = "yarn_fifo"
+    about: Final = "Stock YARN, applications first come first served."
     Settings: Final = YarnSystem
 
     def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: YarnSystem, seed: int) -> SimResult:
@@ -90,6 +91,7 @@ class _Capacity:
     """A line for each queue."""
 
     name: Final = "yarn_capacity"
+    about: Final = "Stock YARN, by queues with their shares (CapacityScheduler)."
     Settings: Final = Capacity
 
     def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Capacity, seed: int) -> SimResult:
@@ -102,6 +104,7 @@ class _Fair:
     """One queue, the application with the fewest containers first."""
 
     name: Final = "yarn_fair"
+    about: Final = "Stock YARN, one queue, the application with the fewest containers first (FairScheduler)."
     Settings: Final = FairSettings
 
     def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: FairSettings, seed: int) -> SimResult:

@@ -25,7 +25,6 @@ from quicksilver.simulator.traces.lines import Mistakes
 from quicksilver.simulator.traces.shaping import Errors, Measure, measured
 from quicksilver.simulator.traces.source import Source
 from quicksilver.simulator.traces.spec import Stages, spec_of
-from quicksilver.simulator.traces.zoe import ZoeMix, applications
 
 WRITERS: Final[dict[str, Callable[[Iterable[SimulatedJob], IO[str]], int]]] = {
     "hawk": dump_hawk,
@@ -33,7 +32,6 @@ WRITERS: Final[dict[str, Callable[[Iterable[SimulatedJob], IO[str]], int]]] = {
     "dynoyarn": lambda jobs, file: dump_dynoyarn(map(spec_of, jobs), file),
 }
 Command = Callable[..., None]
-_LOAD: Final = "Share of the paper's cluster, 100 nodes of 32 cores and 128 GB, that they ask for."
 
 
 @click.group(cls=CommandGroup)
@@ -87,18 +85,6 @@ def generate_command(
     with _click_errors():
         fmt = fmt or ("jobs" if generator(name).stages else "hawk")
         WRITERS[fmt](generate(name, jobs, seed, interarrival_s=every_s, load_slots=load_slots), sys.stdout)
-
-
-@trace.command("applications")
-@click.option("--jobs", default=80_000, show_default=True, type=click.IntRange(1), help="So many.")
-@click.option("--seed", default=1, show_default=True)
-@click.option("--interactive", default=0.2, show_default=True, type=click.FloatRange(0, 1), help="Share of all.")
-@click.option("--load", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help=_LOAD)
-def applications_command(jobs: int, seed: int, interactive: float, load: float) -> None:
-    """Write Zoe's mix of applications, with core and elastic components, as JSON lines to standard output."""
-    with _click_errors():
-        mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
-        dump_jobs(applications(mix, seed), sys.stdout)
 
 
 @trace.command("generators")

@@ -1,4 +1,4 @@
-"""Jobs as JSON lines with the names of their fields: all of a `SimulatedJob` or a `ZoeApplication` is kept."""
+"""Jobs as JSON lines with the names of their fields: all of a `SimulatedJob` or an `ApplicationJob` is kept."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any, Final
 
-from quicksilver.simulator.model import SimulatedJob
+from quicksilver.simulator.model import ApplicationJob, SimulatedJob
 from quicksilver.simulator.traces.jsons import faults_named, records
 from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, met
-from quicksilver.simulator.zoe.model import ZoeApplication
 
-_FIELDS: Final = frozenset(field.name for field in fields(ZoeApplication))
+_FIELDS: Final = frozenset(field.name for field in fields(ApplicationJob))
 _OF_APPLICATIONS: Final = _FIELDS - {field.name for field in fields(SimulatedJob)}
 _FORM: Final = "write one object a line, at least with arrives_s and durations_s"
 
@@ -68,7 +67,7 @@ def _job(record: Mapping[str, Any], place: str) -> SimulatedJob:
     return job
 
 
-def _application(job: SimulatedJob, record: Mapping[str, Any], place: str) -> ZoeApplication:
+def _application(job: SimulatedJob, record: Mapping[str, Any], place: str) -> ApplicationJob:
     """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
     with faults_named(place, "the fields of an application"):
         core, klass, priority = int(record["core"]), str(record.get("klass", "")), int(record.get("priority", 0))
@@ -76,7 +75,7 @@ def _application(job: SimulatedJob, record: Mapping[str, Any], place: str) -> Zo
         problem = f"core={core} of {len(job.durations_s)} components"
         raise TraceError(problem, place=place, remedy="give it at least one, and not more than there are")
     whole = {field.name: getattr(job, field.name) for field in fields(job)}
-    return ZoeApplication(**whole, core=core, klass=klass, priority=priority)
+    return ApplicationJob(**whole, core=core, klass=klass, priority=priority)
 
 
 def dump_jobs(jobs: Iterable[SimulatedJob], file: IO[str]) -> int:

@@ -18,12 +18,12 @@ from policies.common.request_order import RequestOrder
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, Portion, QueueView, Resources
 from policies.requests import AppRequest, Containers, Room
-from policies.research.admission import ResearchRoom as VirtualRoom
-from policies.research.flexible import Flexible
-from policies.research.malleable import Malleable
-from policies.research.request_order import Order
-from policies.research.requests import Components, ResearchRequest
-from policies.research.rigid import Rigid
+from quicksilver_lab.papers.algorithms.admission import ResearchRoom as VirtualRoom
+from quicksilver_lab.papers.algorithms.flexible import Flexible
+from quicksilver_lab.papers.algorithms.malleable import Malleable
+from quicksilver_lab.papers.algorithms.request_order import Order
+from quicksilver_lab.papers.algorithms.requests import Components, ResearchRequest
+from quicksilver_lab.papers.algorithms.rigid import Rigid
 
 ONE = Resources(1024, 1)
 MODULES = {"flexible": flexible, "malleable": malleable, "rigid": rigid, "preemptive": preemptive}

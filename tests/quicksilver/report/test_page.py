@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from quicksilver.report.cells import number, shown
 from quicksilver.report.charts import COLOURS, chart, colours_of, ticks
 from quicksilver.report.html import html
-from quicksilver.report.markdown import markdown
 from quicksilver.report.model import (
     Axis,
     Bars,
@@ -31,6 +30,7 @@ from quicksilver.report.model import (
     Spans,
     Value,
 )
+from quicksilver_lab.markdown import markdown
 
 LINES = Lines("rate", Axis("s"), Axis("tasks/s"), [Series("a", [0, 1], [1, 2], [0, 1], [2, 3]), Series("b", [0], [1])])
 BARS = Bars("kills", Axis("kills"), ["a", "b"], [("all", [ReportEstimate(2, 1, 3), None])], reference=1.0)

@@ -31,6 +31,7 @@ class Queues:
     """A small system to try studies with."""
 
     name = "queues"
+    about = "A small system to try studies with."
     Settings = Settings
 
     def run(self, jobs: Iterable[SimulatedJob], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:

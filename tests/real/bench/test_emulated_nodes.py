@@ -7,7 +7,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient, RmClient
 from quicksilver_lab.bench.emulator.nodes.nm import NmCounts
 from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
 from quicksilver_lab.bench.emulator.rm import (

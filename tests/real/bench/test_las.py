@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from quicksilver.common.hadoop.yarn_client import ContainerRefusedError
+from quicksilver_apps.yarn.yarn_client import ContainerRefusedError
 from quicksilver_lab.bench.las import gstart, modes, workload
 from quicksilver_lab.bench.las.jobs import JobStage, LasJob, LasScale
 from quicksilver_lab.bench.las.master import LasMaster, LasSite

@@ -16,7 +16,7 @@ import requests
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient
 from quicksilver_lab.bench.las.master import APP_TYPE
 from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, job
 from quicksilver_lab.cluster.cluster import Cluster

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from hadoop_rpc.errors import HadoopRpcError
-from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
+from quicksilver_apps.yarn.yarn_client import AmClient, RemoteCallError
 from quicksilver_lab.bench.las.master import APP_TYPE, title
 from quicksilver_lab.bench.las.modes import EXTRA
 from quicksilver_lab.bench.sleep_job import SleepJob, SleepTask, all_lives, job

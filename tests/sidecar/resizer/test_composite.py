@@ -17,10 +17,10 @@ from sidecar.resizer.base import ContainerUsage, Leader
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.composite import DockerOr
 from sidecar.resizer.docker.resizer import DockerResizer
-from sidecar.resizer.fake import Fake
 from sidecar.resizer.processes import groups_of
 from tests.sidecar.resizer.containers import PARENT, needs_cgroup1
 from tests.sidecar.resizer.dockers import Run, begin, beginning, eventually, group, leader_of, new_name, refusal
+from tests.sidecar.resizer.fake_resizer import Fake
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
 DOCKER_RUN = f"exec docker run --network=none --name $CONTAINER_ID {BUSYBOX_IMAGE} sleep 1000"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedError
-from sidecar.resizer.fake import Fake
+from tests.sidecar.resizer.fake_resizer import Fake
 
 LEADER = Leader(1, 0.0)
 

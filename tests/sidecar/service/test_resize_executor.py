@@ -12,9 +12,9 @@ from sidecar.cpu_sharing.events import Freeze, ReadyContainer, Resized, Restore,
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
 from sidecar.resizer.base import ContainerUsage, Leader
-from sidecar.resizer.fake import Fake
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 from tests import loops
+from tests.sidecar.resizer.fake_resizer import Fake
 from tests.sidecar.service.test_server import until
 
 LEADER = Leader(2**22 + 1, 1.0)

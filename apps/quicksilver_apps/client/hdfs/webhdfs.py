@@ -12,11 +12,11 @@ import requests
 from pydantic import BaseModel, ValidationError
 
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import token_of_url
 from quicksilver.common.kerberos.login import LoginFailedError
 from quicksilver_apps.client.errors import ClientError
 from quicksilver_apps.client.login import TICKETS, Login
 from quicksilver_apps.client.site import ClusterSite
+from quicksilver_apps.yarn.yarn_client import token_of_url
 
 _TIMEOUT_S: Final = 60.0
 _NO_SPNEGO: Final = (

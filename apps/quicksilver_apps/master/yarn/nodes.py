@@ -8,7 +8,7 @@ from typing import Final
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import ContainerRefusedError, NmClient, RemoteCallError
+from quicksilver_apps.yarn.yarn_client import ContainerRefusedError, NmClient, RemoteCallError
 
 CALLS: Final = 32
 """Calls at a time, each on a connection of its own."""

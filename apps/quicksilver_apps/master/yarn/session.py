@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, RemoteCallError
+from quicksilver_apps.yarn.yarn_client import AmClient, RemoteCallError
 
 ANSWER_S: Final = 60.0
 """A call without an answer for so long is made again on a new connection; a proxy holds one for 5 s at most."""

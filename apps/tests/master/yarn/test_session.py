@@ -11,9 +11,9 @@ import pytest
 from hadoop_rpc.connection import Call
 from hadoop_rpc.protos import yarn_pb2 as y
 from lab.tests.bench.emulator.fake_yarn import Answer, Server, token
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from quicksilver_apps.master.yarn import session as module
 from quicksilver_apps.master.yarn.session import AttemptGoneError, RmSession
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 
 JAVA = "org.apache.hadoop.yarn.exceptions"
 FORGOTTEN = (f"{JAVA}.ApplicationMasterNotRegisteredException", "forgotten")

@@ -15,7 +15,7 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient, RmClient
 from quicksilver_lab.bench.las.jobs import MAP_PRIORITY
 from quicksilver_lab.bench.las.master import APP_TYPE, container_name, rows, unregister
 from quicksilver_lab.bench.las.umbilical import Note, Umbilical, opened

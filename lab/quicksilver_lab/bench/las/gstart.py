@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from hadoop_rpc.protos import yarn_pb2
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, NmClient, RmClient
 from quicksilver_lab.bench.las import modes
 from quicksilver_lab.bench.las.jobs import JobStage, LasScale
 from quicksilver_lab.bench.las.master import (

@@ -17,7 +17,7 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
+from quicksilver_apps.yarn.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver_lab.bench.las.jobs import MAP_PRIORITY, JobStage
 from quicksilver_lab.bench.las.umbilical import Note, Umbilical
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from quicksilver.report import files
-from quicksilver.report.markdown import markdown
 from quicksilver_lab.bench.page.pages import load, page_of
+from quicksilver_lab.markdown import markdown
 
 
 @click.command()

@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Final
 
 from quicksilver.report.model import Series
-from quicksilver.report.shapes import cdf, per_second, smoothed
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult, TaskRecord
+from quicksilver_lab.bench.page.shapes import cdf, per_second, smoothed
 
 _SMOOTH_S: Final = 5
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from quicksilver.report.model import Axis, Block, Lines, Page, ReportSection, ReportTable, Value
-from quicksilver.report.shapes import cdf
 from quicksilver_lab.bench.page import plain
+from quicksilver_lab.bench.page.shapes import cdf
 
 _MODES: Final = {"stock": False, "quicksilver": True}
 _PLACES: Final = ("real", "emulated")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quicksilver.report.model import Axis, Lines, Page, ReportSection
-from quicksilver.report.shapes import cdf
 from quicksilver_lab.bench.page import plain
+from quicksilver_lab.bench.page.shapes import cdf
 from quicksilver_lab.bench.page.verdict import in_short
 
 _AXES: Final = (

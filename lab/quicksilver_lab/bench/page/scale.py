@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from quicksilver.report.model import Axis, Block, Lines, Page, ReportEstimate, ReportSection, ReportTable, Series, Value
-from quicksilver.report.shapes import growth
 from quicksilver_lab.bench.page import plain
+from quicksilver_lab.bench.page.shapes import growth
 
 _SIZES: Final = {"nodes": "nodes", "masters": "application masters"}
 _DRAWN: Final = {

@@ -15,11 +15,11 @@ from typing import Any, Final
 import click
 
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
-from quicksilver.simulator.systems.apollo import SYSTEM
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.sim.__main__ import trace
 from quicksilver_lab.bench.sim.matching import compare
 from quicksilver_lab.bench.stats import percentile, spread
+from quicksilver_lab.papers.systems.apollo import SYSTEM
 
 NODES: Final = 100
 SLOTS: Final = 4

@@ -17,11 +17,11 @@ import click
 from pydantic import ValidationError
 
 from quicksilver.simulator.model import ClusterModel, SimResult
-from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
-from quicksilver.simulator.traces.zoe import ZoeMix, applications, testbed
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.stats import percentile, spread
+from quicksilver_lab.papers.systems.zoe import SYSTEM, ZoeSettings
+from quicksilver_lab.papers.zoe.mix import ZoeMix, applications, testbed
+from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE
 
 MACHINES: Final = ClusterModel(nodes=100, slots=32, memory_mb=128 * 1024)
 """§4.1."""

@@ -64,7 +64,7 @@ ENDS_S: Final[Mapping[str, tuple[float, ...]]] = {
     "malleable": (10.0, 17.5, 25.0, 35.0),
     "flexible": (10.0, 17.5, 26.5, 33.5),
 }
-"""When A to D end (Figure 1; `tests/quicksilver/simulator/systems/test_zoe.py`)."""
+"""When A to D end (Figure 1; `lab/tests/papers/systems/test_zoe.py`)."""
 TOLERANCE: Final = 0.1
 _UNITS_EACH_S: Final = 20.0
 """A unit of work takes the runtime divided by this."""

@@ -7,12 +7,12 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Any, Final
 
-from quicksilver.simulator.model import SimResult
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, ZoeApplication
+from quicksilver.simulator.model import ApplicationJob, SimResult
 from quicksilver_lab.bench.emulator.masters.application import ApplicationSpan, MasterRecord
 from quicksilver_lab.bench.stats import percentile
 from quicksilver_lab.bench.zoe.live import LiveResult
 from quicksilver_lab.bench.zoe.workload import SERVERS, SHAPE
+from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID
 
 CAPACITY_MB: Final = SERVERS * SHAPE.memory_mb
 Figures = dict[str, Any]
@@ -155,7 +155,7 @@ def _samples(used: Steps, from_s: float, to_s: float) -> list[float]:
     return samples
 
 
-def simulated_summary(result: SimResult, applications: Sequence[ZoeApplication]) -> Figures:
+def simulated_summary(result: SimResult, applications: Sequence[ApplicationJob]) -> Figures:
     """Return the same figures of the simulator, as far as it has them: without any delay, servers as one room."""
     runtime_s = {app.number: app.runtime_s for app in applications}
     turnaround_s = [(job.klass, job.completion_s) for job in result.jobs]

@@ -17,7 +17,6 @@ import uvloop
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
-from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.masters.application import ApplicationSpec
 from quicksilver_lab.bench.las.run import interruptible
@@ -27,6 +26,7 @@ from quicksilver_lab.bench.zoe.figures import Figures, ratios, simulated_summary
 from quicksilver_lab.bench.zoe.live import LiveResult, LiveSettings, run
 from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ORDERS, SIZES, Order, Size, ZoeSystem, system
 from quicksilver_lab.bench.zoe.workload import CLUSTER, ZoeWorkload, applications, simulated
+from quicksilver_lab.papers.systems.zoe import SYSTEM, ZoeSettings
 
 _PORTS: Final = 24000
 _DEFAULT: Final = "stock,rigid,flexible"

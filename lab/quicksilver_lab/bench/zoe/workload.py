@@ -8,7 +8,7 @@ servers), of 16 GB each; ten servers of 32 cores and 128 GB; memory alone is par
 Ours, for it is not printed: a negative gap is drawn again; the kinds and flavours of each class are equally frequent; a
 core component of an elastic application is as large as its elastic ones; runtimes are lognormal with a deviation of 0.5
 and such that memory is wanted at `load` from the first arrival to the last, as in
-`quicksilver.simulator.traces.zoe.testbed`. "Each trace takes about 3 hours from the first submission to the last", but
+`quicksilver_lab.papers.zoe.mix.testbed`. "Each trace takes about 3 hours from the first submission to the last", but
 100 gaps of 60 s are 1.7 hours: here they are 1.8, since negative gaps are drawn again. All times are divided by
 `scale`.
 """
@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from quicksilver.simulator.model import ClusterModel
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, ZoeApplication
+from quicksilver.simulator.model import ApplicationJob, ClusterModel
 from quicksilver_lab.bench.emulator.masters.application import COORDINATORS, ApplicationSpec
 from quicksilver_lab.bench.emulator.rm import NodeShape
+from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID
 
 SERVERS: Final = 10
 SHAPE: Final = NodeShape(vcores=32, memory_mb=128 * 1024)
@@ -99,7 +99,7 @@ def _gap_s(rng: Random) -> float:
             return gap_s
 
 
-def simulated(specs: Sequence[ApplicationSpec]) -> list[ZoeApplication]:
+def simulated(specs: Sequence[ApplicationSpec]) -> list[ApplicationJob]:
     """Return applications for the simulator, where memory alone counts too.
 
     Raises ValueError for one whose core and elastic components differ in size.
@@ -107,10 +107,10 @@ def simulated(specs: Sequence[ApplicationSpec]) -> list[ZoeApplication]:
     return [_simulated(spec) for spec in specs]
 
 
-def _simulated(spec: ApplicationSpec) -> ZoeApplication:
+def _simulated(spec: ApplicationSpec) -> ApplicationJob:
     if spec.elastic and spec.core_mb != spec.elastic_mb:
         raise ValueError(f"application {spec.number}: the simulator has components of one size alone")
-    return ZoeApplication(
+    return ApplicationJob(
         spec.number,
         spec.arrives_s,
         (spec.runtime_s,) * (spec.core + spec.elastic),

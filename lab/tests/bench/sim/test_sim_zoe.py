@@ -4,8 +4,8 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.simulator.model import JobOutcome, SimResult
-from quicksilver.simulator.zoe.model import BATCH_RIGID, INTERACTIVE
 from quicksilver_lab.bench.sim.zoe import figures, measure, on_servers, ratios, runs, zoe
+from quicksilver_lab.papers.zoe.model import BATCH_RIGID, INTERACTIVE
 
 
 def test_parts_share_no_run_and_make_their_own_ratios() -> None:

@@ -8,9 +8,7 @@ from statistics import fmean
 import pytest
 from click.testing import CliRunner
 
-from quicksilver.simulator.model import ClusterModel
-from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
-from quicksilver.simulator.zoe.model import ZoeApplication
+from quicksilver.simulator.model import ApplicationJob, ClusterModel
 from quicksilver_lab.bench.zoe.figure1 import (
     CORE,
     ENDS_S,
@@ -25,6 +23,7 @@ from quicksilver_lab.bench.zoe.figure1 import (
     figure1,
     judged,
 )
+from quicksilver_lab.papers.systems.zoe import SYSTEM, ZoeSettings
 
 
 @pytest.mark.parametrize("masters", range(5))
@@ -51,7 +50,7 @@ def test_requests_are_described_as_in_the_paper(name: str) -> None:
 
 @pytest.mark.parametrize("discipline", PAPER_S)
 def test_the_figure_is_that_of_the_simulator(discipline: str) -> None:
-    apps = [ZoeApplication(n, 0.0, (10.0,) * (CORE + e), 10.0, core=CORE) for n, e in enumerate(REQUESTS.values())]
+    apps = [ApplicationJob(n, 0.0, (10.0,) * (CORE + e), 10.0, core=CORE) for n, e in enumerate(REQUESTS.values())]
     found = SYSTEM.run(apps, ClusterModel(nodes=UNITS), ZoeSettings.model_validate({"discipline": discipline}), 0)
     assert tuple(one.ended_s for one in sorted(found.jobs, key=lambda one: one.number)) == ENDS_S[discipline]
     assert fmean(ENDS_S[discipline]) == PAPER_S[discipline]

@@ -9,8 +9,8 @@ from statistics import fmean
 
 import pytest
 
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, workers
 from quicksilver_lab.bench.zoe.workload import CLUSTER, SERVERS, SHAPE, ZoeWorkload, applications, simulated
+from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID, workers
 
 MANY = applications(ZoeWorkload(seed=3, applications=4000, scale=1.0))
 

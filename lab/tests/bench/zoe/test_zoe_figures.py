@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.report.model import Lines
-from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID
 from quicksilver_lab.bench.emulator.masters.application import ApplicationSpan, MasterRecord
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.zoe.figures import CAPACITY_MB, mean_over, ratios, steps, summary
@@ -17,6 +16,7 @@ from quicksilver_lab.bench.zoe.live import LiveResult
 from quicksilver_lab.bench.zoe.run import PAPER, compared, ideal, over_seeds, zoe
 from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, system
 from quicksilver_lab.bench.zoe.workload import ZoeWorkload, applications
+from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID
 
 HALF = CAPACITY_MB // 2
 

@@ -10,7 +10,6 @@ import pytest
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from quicksilver.simulator import systems
-from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems.recorded import SYSTEM, RecordedSettings
@@ -18,6 +17,7 @@ from quicksilver.simulator.traces.formats.recorded import RecordedTask, by_stage
 from quicksilver.simulator.traces.formats.registry import format_of, read
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.source import Source
+from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent, Row

@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.simulator.model import SimulatedJob
+from quicksilver.simulator.model import ApplicationJob, SimulatedJob
 from quicksilver.simulator.traces.cli import WRITERS, trace
 from quicksilver.simulator.traces.formats.registry import read
 from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.jobs import dump_jobs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from quicksilver.simulator.traces.source import Source
-from quicksilver.simulator.traces.zoe import ZoeMix, applications
 
 JOBS = [SimulatedJob(n, 10.0 * n, (float(n), 2.0 * n), 1.5 * n) for n in range(1, 51)]
 HAWK = "1 2 15 10 20\n3 1 5 5\n7 1 8 9\n"
@@ -131,10 +131,12 @@ def test_generated_jobs_are_a_trace_in_each_format(tmp_path: Path, fmt: str) -> 
 
 
 def test_applications_are_a_trace_that_keeps_their_core(tmp_path: Path) -> None:
-    out, _ = ran("applications", "--jobs", "40", "--seed", "3", "--load", "0.5", "--interactive", "0.5")
+    sizes = (1, 2)
+    jobs = [ApplicationJob(n, n / 2, (3.0,) * (n + 1), 3.0, "B-E", core=n, klass="B-E", priority=n) for n in sizes]
     path = tmp_path / "trace"
-    path.write_text(out)
-    assert list(read(path)) == list(applications(ZoeMix(applications=40, interactive_ratio=0.5, load=0.5), 3))
+    with path.open("w") as file:
+        assert dump_jobs(jobs, file) == 2
+    assert list(read(path)) == jobs
 
 
 def test_a_trace_is_converted_and_shown(tmp_path: Path) -> None:
@@ -172,7 +174,6 @@ def test_what_cannot_be_written_is_told_and_what_was_there_stays(tmp_path: Path)
     assert target.read_text() == "kept" and {path.name for path in tmp_path.iterdir()} == {"a.txt", "b.txt"}
     assert "No such file" in ran("convert", str(source), str(tmp_path / "none" / "b.txt"), code=1)[1]
     assert "No space left" in ran("convert", "gen:yahoo", "/dev/full", code=1)[1]
-    assert "load" in ran("applications", "--load", "nan", code=2)[1]
 
 
 def test_a_target_named_gz_is_packed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.load.heartbeat import beat
 
 BROKEN: Final = (OSError, HadoopRpcError)

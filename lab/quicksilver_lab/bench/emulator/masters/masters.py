@@ -13,7 +13,7 @@ from typing import Final, Literal
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.emulator.ledger import TaskLedger
 from quicksilver_lab.bench.emulator.masters.am import AmSettings, MapReduceAm, TaskLaunch, TaskStop, one_rack
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address, NodeLinks, Outcome

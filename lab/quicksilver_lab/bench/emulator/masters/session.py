@@ -11,7 +11,7 @@ from hadoop_rpc.connection import AM_PROTOCOL
 from hadoop_rpc.errors import LoginRefusedError, RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.emulator.masters.links import Address, MasterLink, Outcome
 
 AGAIN_S: Final = 1.0

@@ -10,7 +10,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import RmClient
+from quicksilver_apps.yarn.yarn_client import RmClient
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address
 from quicksilver_lab.bench.emulator.model import JobSpec
 from rm_proxy.estimates.duration_tags import PREFIX

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.protos.yarn_server_pb2 import NodeHeartbeatResponseProto, RegisterNodeManagerResponseProto
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.emulator.model import Umbilical
 from quicksilver_lab.bench.emulator.nodes import nm
 from quicksilver_lab.bench.emulator.nodes import nm_events as ev

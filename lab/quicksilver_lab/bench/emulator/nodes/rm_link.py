@@ -10,7 +10,7 @@ from typing import Final, cast
 from hadoop_rpc.connection import ClientConnection, Failure, Response
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.login import TokenLogin
-from quicksilver.common.hadoop.yarn_client import RemoteCallError
+from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.emulator.nodes.tracker import TRACKER_PROTOCOL
 
 _USER: Final = "yarn"

@@ -14,7 +14,7 @@ from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.common.hadoop.yarn_client import ContainerRefusedError, NmClient
+from quicksilver_apps.yarn.yarn_client import ContainerRefusedError, NmClient
 from quicksilver_lab.bench.emulator.nodes.nm import NodeManager
 from quicksilver_lab.bench.emulator.nodes.nm_events import NmSize
 from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode, NodeDelays

@@ -1,0 +1,1 @@
+"""Algorithms of the papers that only these replicas run."""

@@ -1,1 +1,0 @@
-"""Algorithms of the papers that only the simulator runs so far."""
