@@ -26,8 +26,9 @@ _SETUP_S = 1.2
 _STARTS, _RETRY_S = 40, 0.5
 _CALL_S = 120.0
 """What begins or ends an application is done within it: a call that nobody answers has no limit of its own."""
-_ENDED = "ended"
-"""File in the log folder of a container that its task makes at its end."""
+_ENDED = "ended-tasks"
+"""Folder beside the log folders of the nodes, which are emptied when an application is over: at its end, each task
+makes a file with the id of its container there."""
 SYSTEM = frozenset({-100, -102})
 """Exit codes by which the system says that it was not the task's fault."""
 
@@ -105,7 +106,8 @@ class SleepJob:
 
     def command(self, task: SleepTask) -> str:
         """Return what a task's container runs: it notes its own end (`all_lives`)."""
-        return f'sleep {task.seconds:g}; touch "${{LOG_DIRS%%,*}}/{_ENDED}"'
+        note = f'cd "${{LOG_DIRS%%,*}}/../../.." && mkdir -p {_ENDED} && touch {_ENDED}/$CONTAINER_ID'
+        return f"sleep {task.seconds:g}; {note}"
 
     async def beat(self) -> None:
         """Send heartbeats, until cancelled."""
@@ -243,9 +245,9 @@ def all_lives(cluster: Cluster) -> dict[str, Life]:
     """
     nodes = cluster.spec.node_addresses
     lives = read_lives((node.name, cluster.log(f"nodemanager-{node.name}")) for node in nodes)
-    for node in nodes:
-        for note in container_logs(cluster.spec, node).glob(f"*/*/{_ENDED}"):
-            life = lives.get(note.parent.name)
+    for folder in {container_logs(cluster.spec, node).parent / _ENDED for node in nodes}:
+        for note in folder.glob("container_*"):
+            life = lives.get(note.name)
             if life is not None:
-                lives[note.parent.name] = replace(life, over_s=note.stat().st_mtime)
+                lives[note.name] = replace(life, over_s=note.stat().st_mtime)
     return lives
