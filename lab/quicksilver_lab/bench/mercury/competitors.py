@@ -141,7 +141,8 @@ def _preset(name: PresetName) -> Competitor:
 
 def _default(name: str, note: str, **changed: Any) -> Competitor:
     """Return the preset `default` with something changed."""
-    extra = 0 if changed.get("preempt") == {"policy": "none"} else _extra(DEFAULT)
+    preempt = changed.get("preempt", {})
+    extra = 0 if preempt == {"policy": "none"} else preempt.get("settings", {}).get("extra", _extra(DEFAULT))
     return _on_preset(f"quicksilver_{name}", DEFAULT, f"preset {DEFAULT}, {note}", extra, **changed)
 
 
@@ -237,6 +238,7 @@ ALL: Final = (
     _default("without_levels", "the central queue is a race of heartbeats", dispatch={"policy": "none"}),
     _default("without_front_places", "no place beyond the cores, nothing shrinks", preempt={"policy": "none"}),
     _default("without_front_gap", "a place beyond the cores for any job", place={"settings": {"front_gap": 0.0}}),
+    _default("extra_2", "two places beyond the cores of a node", preempt={"settings": {"extra": 2}}),
     _default("without_by_job", "attained service by container", preempt={"settings": {"by_job": False}}),
     _default("without_shares", "no shares of queues and users", quota={"policy": "none"}),
     _mercury("quicksilver_only_g", "through quicksilver, all guaranteed", routes=[{"policy": "only_g"}]),
