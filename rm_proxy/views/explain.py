@@ -86,7 +86,7 @@ def tell(known: Explanation) -> list[str]:
 def _completion(end: CompletionInfo) -> str:
     was = end.original_exit_status
     translated = f" (the ResourceManager gave {was})" if was is not None and was != end.exit_status else ""
-    details = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
+    details = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else "."
     return f"Its application master received exit status {end.exit_status}{translated}{details}"
 
 

@@ -6,7 +6,7 @@ import { plainTable, fill, wait } from "./plain.js";
 
 const ORDER = ["route", "classify", "partition", "admit", "quota", "dispatch", "probe", "place", "match", "order", "fill", "preempt", "shed", "steal", "correct", "police", "promote", "headroom"];
 const DOES = {
-  route: "guaranteed or queueable", classify: "short or long job", partition: "nodes kept for short jobs", admit: "tokens of applications", quota: "how many Qs",
+  route: "guaranteed or queueable", classify: "short or long job", partition: "nodes kept for short jobs", admit: "which applications are in service", quota: "how many Qs",
   dispatch: "who gets the next free place", probe: "turns reserved in queues of nodes", place: "at which node", match: "containers of a request to nodes", order: "which waiting one starts first",
   fill: "which fits into the room left", preempt: "which Q is throttled or preempted for a G", shed: "how much may be queued at a node", steal: "what an idle node takes over", correct: "when a waiting one moves",
   police: "what Qs may use of a node", promote: "when a Q becomes guaranteed", headroom: "what applications see as free",
@@ -77,7 +77,7 @@ async function arms(wanted) {
 }
 
 function shadow(all) {
-  if (!all.length) return fill(byId("shadow"), emptyState("Nothing is compared", "Name alternatives in policies.shadow: they are asked each question, counted, and not followed."));
+  if (!all.length) return fill(byId("shadow"), emptyState("Nothing is compared", "Name alternatives in policies.shadow: each is asked as the policies in force are, and where it differs is counted; nothing follows it."));
   const rows = all.map((one) => {
     const last = one.examples[0];
     return [one.alternative, one.slot, `${one.policy} beside ${one.active}`, number(count(one.decisions), "v1/policies/compare"), number(`${decimal(one.differ_percent)} %`, "v1/policies/compare"),
