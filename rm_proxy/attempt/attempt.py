@@ -120,7 +120,7 @@ class Attempt:
         self.router.charge()
         self.registration.answer = answer.SerializeToString() if changed else body
         self.notebook.registered(self.registration.answer)
-        self._world.registered(self.id, now_s)
+        self._world.reports.registered(self.id, now_s)
         return self.registration.answer if changed else None
 
     def on_not_registered(self, now_s: float) -> None:

@@ -174,7 +174,10 @@ class Moves(Protocol):
 
 
 class Reports(Protocol):
-    """Messages to sidecars."""
+    """What sidecars report of containers, and messages to them."""
+
+    def registered(self, attempt_id: str, now_s: float) -> None:
+        """Hand the containers that nodes hold for an attempt over to it, as it registered."""
 
     def promoted(self, node_id: str, container_id: str) -> None:
         """Inform a sidecar that a container of its node is guaranteed now."""
@@ -218,7 +221,4 @@ class ClusterView(Protocol):
 
     @property
     def reports(self) -> Reports:
-        """Messages to sidecars."""
-
-    def registered(self, attempt_id: str, now_s: float) -> None:
-        """Note that the ResourceManager registered an attempt: containers that nodes hold for it become its own."""
+        """Reports of sidecars, and messages to them."""

@@ -30,7 +30,6 @@ from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question
-from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 
@@ -86,13 +85,13 @@ class Coordinator:
         self.admissions = self.features.admissions
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local, self.compare)
-        self._adopted = AdoptedContainers(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
         self.reports = self._sidecar_reports()
         self.rounds = self._all_rounds()
         self.switch(policies)
 
     def _sidecar_reports(self) -> SidecarReports:
-        state, adopted, durations = self._state, self._adopted, self.durations
+        state, durations = self._state, self.durations
+        adopted = AdoptedContainers(self.attempts, self.mover.shed)
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
         return SidecarReports(*parts, self.targets, self.mover)
@@ -169,12 +168,6 @@ class Coordinator:
         if record is not None:
             attempt.notebook.app(record)
         return attempt
-
-    def registered(self, attempt_id: str, now_s: float) -> None:
-        """Hand the containers that nodes hold for an attempt over to it, as it registered."""
-        for node in self.nodes.values():
-            if node.report is not None:
-                self._adopted.of_attempt(self.attempts[attempt_id], node.id, node.report, now_s)
 
     def broken(self, attempt_id: str, now_s: float) -> bool:
         """Handle a failure of our own code over an attempt, whose fault was noted: its state is no longer certain.

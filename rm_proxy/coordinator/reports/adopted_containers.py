@@ -9,7 +9,7 @@ that comes of it, and outlives further failovers. One that is being started is l
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from policies.model import Kind, Resources
@@ -26,12 +26,12 @@ ENDS: Final = frozenset((EventKind.SHED, EventKind.LOST, EventKind.FAILED, Event
 class AdoptedContainers:
     """Hands reported containers over to attempts; `shed` is called with the node and the container to give up."""
 
-    def __init__(self, attempt_of: Callable[[str], Attempt | None], shed: Callable[[str, Shed], None]) -> None:
-        """attempt_of: a container's id to its attempt, None when it is not known."""
-        self._attempt_of, self._shed = attempt_of, shed
+    def __init__(self, attempts: Mapping[str, Attempt], shed: Callable[[str, Shed], None]) -> None:
+        self._attempts, self._shed = attempts, shed
 
-    def of_attempt(self, attempt: Attempt, node_id: str, report: Report, now_s: float) -> None:
+    def of_attempt(self, attempt_id: str, node_id: str, report: Report, now_s: float) -> None:
         """Hand a node's last reported containers over to an attempt that has just registered."""
+        attempt = self._attempts[attempt_id]
         for container in report.containers:
             if container.app_id == attempt.app_id:
                 self._container(attempt, container, node_id, now_s)
@@ -43,7 +43,7 @@ class AdoptedContainers:
     def of_report(self, node_id: str, report: Report, now_s: float) -> None:
         """Hand a report's unknown containers over to their attempts."""
         for container in report.containers:
-            attempt = self._attempt_of(container.container_id)
+            attempt = self._attempts.get(ids.attempt_of_container(container.container_id))
             if attempt is not None:
                 self._container(attempt, container, node_id, now_s)
 

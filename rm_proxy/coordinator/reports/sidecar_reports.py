@@ -44,6 +44,12 @@ class SidecarReports:
         self._promoted: dict[str, set[str]] = {}
         """By node: containers that are guaranteed now, and that its sidecar may still take for queueable."""
 
+    def registered(self, attempt_id: str, now_s: float) -> None:
+        """Hand the containers that nodes hold for an attempt over to it, as it registered."""
+        for node in self._state.nodes.values():
+            if node.report is not None:
+                self._adopted.of_attempt(attempt_id, node.id, node.report, now_s)
+
     def takes_report(self, node_id: str) -> bool:
         """Return whether a node's report is handled: of nodes that the ResourceManager does not list only some are."""
         nodes = self._state.nodes
