@@ -239,7 +239,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 
 @click.command()
 @click.option("--systems", default=_DEFAULT, show_default=True, callback=_listed, help="With commas, one by one.")
-@click.option("--stretch", default=6.0, show_default=True, type=click.FloatRange(0.5), help="Our times by the paper's.")
+@click.option("--stretch", default=8.0, show_default=True, type=click.FloatRange(0.5), help="Our times by the paper's.")
 @click.option("--dir", "workdir", default="run/bench-zoe-figure1", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port.")
 @click.option(
