@@ -17,10 +17,11 @@ import psutil
 import pytest
 import requests
 
+from quicksilver_lab.bench.las.master import APP_TYPE
 from quicksilver_lab.bench.las.modes import las_policies
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
-from rm_proxy.domain.exit_codes import PREEMPTED
+from rm_proxy.domain.exit_codes import preempted_status
 from sidecar.resizer.processes import groups_of
 from tests.real.requester import SCALE, Requester, burner, python, requester
 from tests.sidecar.resizer.containers import needs_cgroup1
@@ -251,7 +252,7 @@ def test_a_memory_hog_is_killed_and_nobody_else(cluster: Cluster) -> None:
             await am.until_ended(hog, within_s=40)
             status = am.ended[hog]
             print(f"the hog: {status.exit_status}: {status.diagnostics}")
-            assert status.exit_status == PREEMPTED
+            assert status.exit_status == preempted_status(APP_TYPE)
             log = node.stack.log("node1").read_text()
             assert "memory is short" in log
             assert "and asked for 256 MB" in log
