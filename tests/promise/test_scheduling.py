@@ -110,7 +110,11 @@ def test_a_short_job_starts_at_once_and_a_container_of_a_long_one_gives_way(sche
 
 
 def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
-    """Queue batch (20 %) wants less work, which would go first, than queue default (80 %), which has all cores."""
+    """Queue batch (20 %) wants less work, which would go first, than queue default (80 %), which has all cores.
+
+    Its share is 1.2 cores, so it has one or two: with one of six both queues have the same part of their shares, and
+    the less work goes first.
+    """
 
     async def run() -> tuple[list[SleepTask], list[SleepTask]]:
         cluster = scheduling.cluster
@@ -129,4 +133,4 @@ def test_queues_have_their_shares(scheduling: LocalDaemons) -> None:
     of_narrow, of_wide = lives(scheduling.cluster, narrow), lives(scheduling.cluster, wide)
     began = starts(scheduling.cluster, narrow)
     mean = [mean_at_once(some, began[0], began[-1]) for some in (of_narrow, of_wide)]
-    assert 0.6 <= mean[0] <= 1.7, f"batch has {mean[0]:.1f} of {PLACES} cores, default {mean[1]:.1f}; 1.2 are its share"
+    assert 0.6 <= mean[0] <= 2.0, f"batch has {mean[0]:.1f} of {PLACES} cores, default {mean[1]:.1f}; 1.2 are its share"
