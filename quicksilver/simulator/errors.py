@@ -12,6 +12,14 @@ class SimulatorError(Exception):
     """A simulation that cannot be done."""
 
 
+class BrokenSystemError(SimulatorError):
+    """A system that an installed package offers, and that cannot be loaded."""
+
+    def __init__(self, name: str, place: str, why: Exception) -> None:
+        """Name the place and the reason."""
+        super().__init__(f"system {name} cannot be loaded from {place}: {why}; mend or remove the package that has it")
+
+
 class UnknownSystemError(SimulatorError):
     """A name that no system has."""
 

@@ -102,9 +102,10 @@ def _describe(ctx: click.Context, _parameter: click.Parameter, name: str | None)
     """Print a system's settings."""
     if name is None or ctx.resilient_parsing:
         return
-    if name not in SYSTEMS:
-        raise click.BadParameter(str(UnknownSystemError(name, SYSTEMS)))
-    rows = setting_rows(load(name).Settings)
+    try:
+        rows = setting_rows(load(name).Settings)
+    except SimulatorError as error:
+        raise click.BadParameter(str(error)) from error
     cells = [[row["name"], row["type"], json.dumps(row["default"]), row["range"], row["doc"]] for row in rows]
     show(ReportTable(["setting", "type", "default", "range", "meaning"], cells))
     ctx.exit()
@@ -114,8 +115,16 @@ def _list(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     """Print the systems."""
     if not value or ctx.resilient_parsing:
         return
-    show(ReportTable(["system", "what it is"], [[name, load(name).about] for name in SYSTEMS]))
+    show(ReportTable(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
     ctx.exit()
+
+
+def _about(name: str) -> str:
+    """Return a system's line; of one that cannot be loaded, why."""
+    try:
+        return load(name).about
+    except SimulatorError as error:
+        return str(error)
 
 
 _OPTIONS: Final = (

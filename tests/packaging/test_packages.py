@@ -118,7 +118,7 @@ def test_supervised_processes_run_with_the_same_packages(moved: Path, tmp_path: 
 def test_processes_of_the_simulator_have_the_packages(moved: Path, tmp_path: Path) -> None:
     program = moved / "bin" / "quicksilver"
     trace = write_trace(tmp_path / "trace.jsonl")
-    done = run(program, "simulate", trace, "--system", "hawk", "--nodes", "10", "--processes", "2", "--json")
+    done = run(program, "simulate", trace, "--system", "quicksilver", "--nodes", "10", "--processes", "2", "--json")
     assert done.returncode == 0 and '"variants"' in done.stdout, done.stderr
 
 

@@ -170,7 +170,7 @@ def test_install_finds_its_overlays(node: Installation) -> None:
 
 def test_simulate_runs_a_trace(node: Installation) -> None:
     trace = write_trace(node.work / "trace.jsonl")
-    done = node.quicksilver("simulate", trace, "--system", "hawk", "--nodes", "10", "--processes", "1", "--json")
+    done = node.quicksilver("simulate", trace, "--system", "quicksilver", "--nodes", "10", "--processes", "1", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["variants"]
 

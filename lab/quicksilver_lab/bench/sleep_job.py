@@ -245,9 +245,8 @@ def all_lives(cluster: Cluster) -> dict[str, Life]:
     """
     nodes = cluster.spec.node_addresses
     lives = read_lives((node.name, cluster.log(f"nodemanager-{node.name}")) for node in nodes)
-    for folder in {container_logs(cluster.spec, node).parent / _ENDED for node in nodes}:
-        for note in folder.glob("container_*"):
-            life = lives.get(note.name)
-            if life is not None:
-                lives[note.name] = replace(life, over_s=note.stat().st_mtime)
+    for note in (container_logs(cluster.spec, nodes[0]).parent / _ENDED).glob("container_*"):
+        life = lives.get(note.name)
+        if life is not None:
+            lives[note.name] = replace(life, over_s=note.stat().st_mtime)
     return lives

@@ -18,7 +18,8 @@ _STEP = 200
 _SINGLE_PORTS = range(10000, 20000)
 """Below those of clusters, and below those that Linux gives to whoever connects (32768 to 60999): a port from there can
 be taken by any connection between the moment it is found and the moment a server listens on it."""
-_tried: dict[tuple[int, int], Iterator[int]] = {}
+_ports: dict[tuple[int, range], Iterator[int]] = {}
+"""What each process draws from, in a random order: a fork has an order of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,9 @@ def free_port() -> int:
     """
     worker, workers = worker_of(os.environ)
     ports = _SINGLE_PORTS[worker::workers]
-    rest = _tried.setdefault((os.getpid(), workers), itertools.cycle(random.sample(ports, len(ports))))
-    for port in itertools.islice(rest, len(ports)):
+    if (os.getpid(), ports) not in _ports:
+        _ports[os.getpid(), ports] = itertools.cycle(random.sample(ports, len(ports)))
+    for port in itertools.islice(_ports[os.getpid(), ports], len(ports)):
         if _is_free(Listen(HostPort(ANY, port), "one server")):
             return port
     raise PortInUseError(f"no free port between {ports.start} and {ports.stop}. End other servers.")

@@ -18,21 +18,17 @@ def test_a_port_is_none_that_linux_gives_to_whoever_connects() -> None:
 
 def test_processes_of_one_run_never_draw_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "2")
-    monkeypatch.setattr(ports, "_tried", {})
     drawn = {}
     for worker in ("gw0", "gw1"):
         monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
-        ports._tried.clear()
         drawn[worker] = {ports.free_port() for _ in range(200)}
     assert drawn["gw0"].isdisjoint(drawn["gw1"])
 
 
 def test_one_that_is_taken_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
-    monkeypatch.setattr(ports, "_tried", {})
     first = ports.free_port()
     monkeypatch.setattr(ports, "_SINGLE_PORTS", range(first, first + 1))
-    ports._tried.clear()
     with socket.create_server(("127.0.0.1", first)), pytest.raises(PortInUseError, match="no free port between"):
         ports.free_port()
     assert ports.free_port() == first

@@ -8,11 +8,12 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar, Final, Protocol
 
 from policies.settings_model import SettingsModel
-from quicksilver.simulator.errors import UnknownSystemError
+from quicksilver.simulator.errors import BrokenSystemError, UnknownSystemError
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 
 ENTRY_POINTS: Final = "quicksilver.systems"
 SYSTEMS: Final[dict[str, str]] = {
+    **{entry.name: entry.value for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)},
     "quicksilver": "quicksilver.simulator.systems.mercury:QUICKSILVER_SYSTEM",
     "kairos": "quicksilver.simulator.systems.mercury:KAIROS_SYSTEM",
     "mercury": "quicksilver.simulator.systems.mercury:MERCURY_SYSTEM",
@@ -21,10 +22,9 @@ SYSTEMS: Final[dict[str, str]] = {
     "yarn_capacity": "quicksilver.simulator.systems.yarn:CAPACITY",
     "yarn_fair": "quicksilver.simulator.systems.yarn:FAIR",
     "recorded": "quicksilver.simulator.systems.recorded:SYSTEM",
-    **{entry.name: entry.value for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)},
 }
-"""By name: where the system is, as `module:SYSTEM`. A package adds its own by entry points: yarn-quicksilver-lab adds
-those of the papers."""
+"""By name: where the system is, as `module:SYSTEM`. A package adds its own by entry points, and replaces none of ours:
+yarn-quicksilver-lab adds those of the papers."""
 
 
 class SystemSettings(SettingsModel):
@@ -64,9 +64,12 @@ class System(Protocol):
 
 
 def load(name: str) -> System:
-    """Return the system of that name. Raises UnknownSystemError when there is none."""
+    """Return the system of that name. Raises UnknownSystemError when there is none, BrokenSystemError."""
     if name not in SYSTEMS:
         raise UnknownSystemError(name, SYSTEMS)
     module, _, attribute = SYSTEMS[name].partition(":")
-    system: System = getattr(import_module(module), attribute)
+    try:
+        system: System = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise BrokenSystemError(name, SYSTEMS[name], error) from error
     return system

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 from policies.settings_model import descriptions
+from quicksilver.cli import cli
 from quicksilver.simulator import systems
-from quicksilver.simulator.errors import UnknownSystemError
+from quicksilver.simulator.errors import BrokenSystemError, UnknownSystemError
 from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, SystemSettings, load
 from quicksilver_lab.papers.checks import wrong
@@ -35,6 +37,20 @@ def test_an_unknown_system_is_refused_with_those_there_are(monkeypatch: pytest.M
         load("eagel")
     with pytest.raises(UnknownSystemError, match="use one of eagle, hawk"):
         load("x")
+
+
+def test_a_package_that_is_broken_is_one_clear_error_and_disturbs_no_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, place in (("moon", "no_such_package:SYSTEM"), ("sun", "json:SYSTEM")):
+        monkeypatch.setitem(systems.SYSTEMS, name, place)
+        with pytest.raises(
+            BrokenSystemError, match=rf"system {name} cannot be loaded from {place}: .*; mend or remove"
+        ):
+            load(name)
+    result = CliRunner().invoke(cli, ["simulate", "--list"])
+    assert result.exit_code == 0
+    assert "system moon cannot be loaded" in result.output and "Stock YARN" in result.output
+    described = CliRunner().invoke(cli, ["simulate", "--describe", "sun"])
+    assert described.exit_code == 2 and "system sun cannot be loaded" in described.output
 
 
 @pytest.mark.parametrize("bad", ({"nodes": 0}, {"nodes": 1, "slots": 0}, {"nodes": 1, "delay_s": -1.0}))

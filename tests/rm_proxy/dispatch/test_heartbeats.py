@@ -24,7 +24,7 @@ def after(*intervals_s: float) -> Heartbeats:
         ("MapReduce, Tez", (1.0, 1.0, 1.0), LEAST_S),
         ("Spark, while it waits: each interval is twice as long, up to its own", (0.2, 0.4, 0.8, 1.6), 3.2),
         ("Spark", (3.0, 3.0), 6.0),
-        ("Spark with held answers", (1.0, 3.0, 1.0), 6.0),
+        ("Spark, one of whose heartbeats was late", (1.0, 3.0, 1.0), 6.0),
         ("a busy master", (1.0, 1.0, 4.0), 8.0),
         ("one that stood still", (1.0, 600.0), LIMIT_S),
         ("one that is quick again", (600.0, 1.0, 1.0), LEAST_S),

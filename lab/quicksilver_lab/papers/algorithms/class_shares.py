@@ -15,7 +15,7 @@ from policies.base import PolicyConfig
 
 
 class Klass(StrEnum):
-    """The classes, by estimated run time (`quicksilver_lab.papers.algorithms.short_long`)."""
+    """The classes, by estimated run time (`policies.common.short_long`)."""
 
     SHORT = "short"
     LONG = "long"
