@@ -12,8 +12,7 @@ from quicksilver.simulator.errors import BrokenSystemError, UnknownSystemError
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 
 ENTRY_POINTS: Final = "quicksilver.systems"
-SYSTEMS: Final[dict[str, str]] = {
-    **{entry.name: entry.value for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name)},
+_OURS: Final = {
     "quicksilver": "quicksilver.simulator.systems.mercury:QUICKSILVER_SYSTEM",
     "kairos": "quicksilver.simulator.systems.mercury:KAIROS_SYSTEM",
     "mercury": "quicksilver.simulator.systems.mercury:MERCURY_SYSTEM",
@@ -23,6 +22,8 @@ SYSTEMS: Final[dict[str, str]] = {
     "yarn_fair": "quicksilver.simulator.systems.yarn:FAIR",
     "recorded": "quicksilver.simulator.systems.recorded:SYSTEM",
 }
+_OFFERED: Final = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+SYSTEMS: Final[dict[str, str]] = _OURS | {name: _OFFERED[name] for name in sorted(_OFFERED.keys() - _OURS.keys())}
 """By name: where the system is, as `module:SYSTEM`. A package adds its own by entry points, and replaces none of ours:
 yarn-quicksilver-lab adds those of the papers."""
 
