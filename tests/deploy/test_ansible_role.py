@@ -147,6 +147,7 @@ class TestFolder:
         (tmp_path / "play.yml").write_text(PLAY)
         return ["-i", tmp_path / "inventory.yml", tmp_path / "play.yml", "--limit", "localhost"]
 
+    @pytest.mark.long
     def test_what_would_change_is_shown(self, arguments: list[str | Path], tmp_path: Path) -> None:
         tried = playbook(*arguments, *SKIP, "--check", "--diff", cwd=tmp_path)
         assert changed(tried) == 2
@@ -177,6 +178,7 @@ class TestFolder:
         assert refused.returncode != 0 and "must be default, mixed" in refused.stdout, refused.stdout
         assert settings.read_text() == "policies: {}\n"
 
+    @pytest.mark.long
     def test_site_files_wait_for_the_doctor(self, arguments: list[str | Path], tmp_path: Path) -> None:
         site, marker = tmp_path / "conf" / "yarn-site.xml", tmp_path / "etc" / "ansible" / "restart-nodemanager"
         private = "<property><name>hadoop.rpc.protection</name><value>privacy</value></property>"

@@ -104,6 +104,7 @@ def test_a_failure_is_printed_as_it_comes(toy: Callable[..., Path]) -> None:
     assert status == 1 and line and "Traceback" not in before and "short test summary" in after, output
 
 
+@pytest.mark.long
 def test_cpu_time_of_orphans_is_counted_and_bounded(toy: Callable[..., Path]) -> None:
     """The shell ends at once; who works on has no parent in the tree of tests any more."""
     burns = "import time\\nwhile time.process_time() < 2: pass\\nopen('burnt', 'w').close()"
@@ -129,6 +130,7 @@ def test_it():
     assert kept[1]["cpu_s"] > 2
 
 
+@pytest.mark.long
 def test_a_step_that_hangs_ends_with_all_stacks(toy: Callable[..., Path]) -> None:
     hangs = f"""{STARTS}
 def test_it():
@@ -165,6 +167,7 @@ def of_folder(folder: Path) -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.long
 def test_what_a_green_step_leaves_behind_is_named_and_ended(toy: Callable[..., Path]) -> None:
     leaves = f"""{STARTS}
 from pathlib import Path
@@ -209,6 +212,7 @@ def test_it(sleeper):
     assert not of_folder(folder)
 
 
+@pytest.mark.long
 def test_a_test_that_passes_its_limit_shows_stacks_and_ends_even_if_its_teardown_hangs(
     toy: Callable[..., Path],
 ) -> None:

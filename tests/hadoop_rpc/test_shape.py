@@ -9,6 +9,7 @@ from hadoop_rpc.events import ServerEvent
 from hadoop_rpc.frames import frame
 from hadoop_rpc.protos.rpc_pb2 import RpcResponseHeaderProto
 from hadoop_rpc.shape import Shape
+from tests.examples import of_share
 
 CLIENT = ClientConnection(client_id=bytes(range(16)))
 CALL_IDS = st.one_of(st.integers(0, 300), st.integers(0, 0x7FFFFFFF))
@@ -22,7 +23,7 @@ def server() -> ServerConnection:
     return fresh
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=of_share(60))
 @given(st.lists(st.tuples(CALL_IDS, METHODS, BODIES, st.integers(0, 3)), min_size=2, max_size=6))
 def test_calls_are_read_as_on_a_fresh_connection(calls: list[tuple[int, str, bytes, int]]) -> None:
     one = server()
@@ -33,7 +34,7 @@ def test_calls_are_read_as_on_a_fresh_connection(calls: list[tuple[int, str, byt
         assert isinstance(expected[0], Call) and (expected[0].call_id, expected[0].body) == (call_id, body)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=of_share(60))
 @given(st.lists(st.tuples(CALL_IDS, BODIES), min_size=2, max_size=6))
 def test_answers_are_read_as_on_a_fresh_connection(answers: list[tuple[int, bytes]]) -> None:
     one, accepting = ClientConnection(), server()
@@ -53,7 +54,7 @@ def read(connection: ServerConnection, raw: bytes) -> object:
         return str(error)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=of_share(60))
 @given(st.data())
 def test_a_spoiled_frame_is_read_as_on_a_fresh_connection(data: st.DataObject) -> None:
     good = CLIENT.call("allocate", AM_PROTOCOL, b"\x20\x07", call_id=data.draw(CALL_IDS))

@@ -56,6 +56,7 @@ def test_those_that_wait_least_are_sent_first() -> None:
     assert dispatch_order(["A", None, "B", "C"], {"A": 3.0, "B": 0.0, "C": 3.0}) == [2, 0, 3]
 
 
+@pytest.mark.long
 def test_figure_12_within_5_percent_of_the_best_and_greedy_far_behind() -> None:
     """50 tasks of which each is ten times as fast where it prefers to be; over 8 draws, in the mean."""
     found = compare(50, 10, 8)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from policies.model import Way
 from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, ReadyContainer, Resized, SharingTurn
 from sidecar.cpu_sharing.las import Las
+from tests.examples import of_share
 
 W = 50.0
 
@@ -206,7 +207,7 @@ def test_a_hand_made_sequence(cores: int) -> None:
 tasks = st.lists(st.tuples(st.integers(0, 600), st.integers(1, 400)), min_size=1, max_size=12)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=of_share(200))
 @given(tasks, st.integers(1, 4))
 def test_any_sequence(drawn: list[tuple[int, int]], cores: int) -> None:
     """Binary fractions are exact, and keep things from happening at the same time, where there is no order."""

@@ -123,6 +123,7 @@ def table_1(max_ratio: float) -> tuple[int, float]:
     return OneNode(steady, limit).run(1800.0)
 
 
+@pytest.mark.long
 def test_table_1_less_memory_for_queueables_fewer_kills_and_less_use() -> None:
     """Paper: 287, 428, 536 and 780 kills; 11.4, 16.7, 20.9 and 28.4 % of the slots."""
     found = [table_1(ratio) for ratio in (0.2, 0.3, 0.4, 1.0)]
@@ -158,6 +159,7 @@ def usual(now_s: float) -> tuple[Usual, ...]:
     return tuple(found)
 
 
+@pytest.mark.long
 def test_history_stops_queueables_before_the_peak_and_saves_them_from_being_killed() -> None:
     """Paper: policing cuts kills by up to 63 %."""
     cfg = HistoricalUse(horizon_s=2 * Q_S, recent_s=0, margin_ratio=0, peak_ratio=1)

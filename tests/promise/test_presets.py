@@ -1,10 +1,11 @@
-"""Each preset on real nodes: a MapReduce job beside one whose tasks sleep end well, with the kinds it stands for."""
+"""Each preset on real nodes: two jobs side by side end well, with the kinds of containers that it stands for."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import pytest
@@ -32,11 +33,13 @@ KINDS: Final[Mapping[str, set[str]]] = {
     "zoe": {"G"},  # of MapReduce one map and one reduce are core, of a framework that it does not know all tasks
 }
 """Of tasks; all are queueable under presets that are not here."""
+OTHERS: Final = [name for name in NAMES if name != DEFAULT]
+"""The other modules have the default preset."""
 
 
-def most_at_a_node(cluster: Cluster, asked: SleepJob) -> int:
+def most_at_a_node(cluster: Cluster, jobs: Sequence[SleepJob]) -> int:
     """Return how many tasks ran at the same time at one node, by the NodeManagers' logs."""
-    ran = lives(cluster, asked.tasks)
+    ran = lives(cluster, (task for asked in jobs for task in asked.tasks))
     return max(most_at_once(life for life in ran if life.node == node.name) for node in cluster.spec.node_addresses)
 
 
@@ -75,21 +78,50 @@ def chosen(stack: LocalDaemons, name: str) -> dict[str, str]:
     return {row["slot"]: row["name"] for row in rows if row["slot"] in expected(name)}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != DEFAULT])  # which the other modules have
-def test_two_jobs_end_well(presets_cluster: Cluster, name: str) -> None:
-    with running(presets_cluster, {"preset": name}, name, supervised=False) as stack:
+@contextmanager
+def watched(cluster: Cluster, name: str) -> Iterator[RecordsWatch]:
+    """Run proxy and sidecars of a preset for the time of a with block, and watch what YARN records."""
+    with running(cluster, {"preset": name}, name, supervised=False) as stack:
         assert chosen(stack, name) == expected(name)
-        with RecordsWatch(presets_cluster) as watch, Clients() as together:
-            pi = start_pi(presets_cluster, f"pi-{name}", MAPS, 100, options())
-            together.add(pi.client)
-            asked = asyncio.run(sleeps(presets_cluster, name))
-            estimate = pi_estimate(pi.client.wait(WITHIN_S))
+        with RecordsWatch(cluster) as watch:
+            yield watch
+
+
+def check_sleeping(cluster: Cluster, name: str, jobs: Sequence[SleepJob]) -> None:
+    """Check that each task of these jobs was done, and that never more than a preset allows ran at a node."""
+    for task in (task for asked in jobs for task in asked.tasks):
+        assert task.exits[-1] == 0 and set(task.exits[:-1]) <= SYSTEM, task
+        assert len(task.exits) == len(task.containers), task
+    assert most_at_a_node(cluster, jobs) <= at_most(name)
+
+
+def check_kinds(granted: RecordedGrants, name: str, app: str) -> None:
+    """Check that an application's containers are of the kinds that a preset gives."""
+    assert kinds(granted, app), granted
+    assert kinds(granted, app) <= KINDS.get(name, {"Q"}), granted
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_two_jobs_end_well(presets_cluster: Cluster, name: str) -> None:
+    async def both() -> list[SleepJob]:
+        return await asyncio.gather(*(sleeps(presets_cluster, f"{name}-{which}") for which in ("one", "two")))
+
+    with watched(presets_cluster, name) as watch:
+        jobs = asyncio.run(both())
+        check_sleeping(presets_cluster, name, jobs)
+        for asked in jobs:
+            check_kinds(watch.granted(), name, asked.app_id)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", OTHERS)
+def test_mapreduce_ends_well_beside_another_job(presets_cluster: Cluster, name: str) -> None:
+    with watched(presets_cluster, name) as watch, Clients() as together:
+        pi = start_pi(presets_cluster, f"pi-{name}", MAPS, 100, options())
+        together.add(pi.client)
+        asked = asyncio.run(sleeps(presets_cluster, name))
+        estimate = pi_estimate(pi.client.wait(WITHIN_S))
         assert math.isclose(estimate, math.pi, abs_tol=0.1), estimate
-        for task in asked.tasks:
-            assert task.exits[-1] == 0 and set(task.exits[:-1]) <= SYSTEM, task
-            assert len(task.exits) == len(task.containers), task
-        assert most_at_a_node(presets_cluster, asked) <= at_most(name)
-        granted, of_pi = watch.granted(), clients.job_id(pi.client.text).replace("job_", "application_")
-        for app in (of_pi, asked.app_id):
-            assert kinds(granted, app), granted
-            assert kinds(granted, app) <= KINDS.get(name, {"Q"}), granted
+        check_sleeping(presets_cluster, name, [asked])
+        for app in (clients.job_id(pi.client.text).replace("job_", "application_"), asked.app_id):
+            check_kinds(watch.granted(), name, app)

@@ -131,6 +131,7 @@ def test_completion_scripts_name_the_program(shell: str) -> None:
     assert f"_QUICKSILVER_COMPLETE={shell}_complete" in text and text.startswith("# in ")
 
 
+@pytest.mark.long
 def test_bash_completes_commands_options_and_their_values(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(call("completion", "bash").output)

@@ -119,6 +119,7 @@ def asked_again(master: Peer, times: int = 2) -> None:
     eventually(lambda: len(master.asked) >= before + times)
 
 
+@pytest.mark.long
 def test_lies_harm_the_liar_alone(stage: Stage) -> None:
     said = [b"{}"]
     with peer(lambda *_: ok(said[0])) as master:
@@ -138,6 +139,7 @@ def test_lies_harm_the_liar_alone(stage: Stage) -> None:
     assert 'failures_total{of="master"}' in metrics and 'of="application"' not in metrics
 
 
+@pytest.mark.long
 def test_refusals_of_a_master_harm_it_alone(stage: Stage) -> None:
     status = ["404 Not Found"]
     with peer(lambda *_: [f"HTTP/1.1 {status[0]}\r\nContent-Length: 0\r\n\r\n".encode()]) as master:

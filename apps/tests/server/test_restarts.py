@@ -60,6 +60,7 @@ def test_a_submission_that_was_cut_off_is_found_again(arrives: bool, tmp_path: P
     assert list(cluster.apps) == [found["yarn_id"]] and cluster.apps[found["yarn_id"]].submissions == 1
 
 
+@pytest.mark.long
 def test_answers_that_are_lost(tmp_path: Path) -> None:
     cluster = FakeCluster()
     cluster.lose_answers, cluster.swallow = 1, 1
@@ -153,6 +154,7 @@ def insist(url: str, request_id: str) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.long
 def test_a_server_that_is_killed_again_and_again(tmp_path: Path) -> None:
     process = Process(tmp_path)
     try:

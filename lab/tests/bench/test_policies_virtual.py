@@ -63,6 +63,7 @@ def test_every_task_is_done_once_within_capacity(variant: PolicyVariant) -> None
     assert outcome.counts["granted G"] > 0
 
 
+@pytest.mark.long
 @given(
     variant=st.sampled_from(VARIANTS),
     nodes=st.integers(1, 8),
@@ -86,6 +87,7 @@ def test_whatever_is_offered_is_done_once(
     assert made.yarn.free() == Resources(nodes * cores * 1024, nodes * cores)
 
 
+@pytest.mark.long
 def test_equal_seeds_are_equal_in_another_process_too() -> None:
     variants = [variant for variant in VARIANTS if variant.name in ("baseline", "all")]
     here = [virtual.simulate(SMALL, variant, 5) for variant in variants]
@@ -94,6 +96,7 @@ def test_equal_seeds_are_equal_in_another_process_too() -> None:
         assert (one.metrics, one.counts) == (other.metrics, other.counts)
 
 
+@pytest.mark.long
 def test_effects_are_paired_by_seed() -> None:
     variants = [variant for variant in VARIANTS if variant.name in ("baseline", "place_topk_wait")]
     outcomes = [virtual.simulate(SMALL, variant, seed) for seed in (2, 1) for variant in variants]
@@ -128,6 +131,7 @@ def test_seeds_that_not_all_were_run_with_do_not_count() -> None:
     assert virtual.whole(found, variants) == found[:2]
 
 
+@pytest.mark.long
 def test_the_command_ends_with_one_json_object_and_keeps_it(tmp_path: Path) -> None:
     words = ["--nodes", "4", "--arrivals", "15", "--seeds", "2", "--policies", "place_topk_wait"]
     result = CliRunner().invoke(policies, [*words, "--parts", "virtual", "--results", str(tmp_path)])

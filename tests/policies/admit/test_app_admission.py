@@ -24,6 +24,7 @@ from quicksilver_lab.papers.algorithms.malleable import Malleable
 from quicksilver_lab.papers.algorithms.request_order import Order
 from quicksilver_lab.papers.algorithms.requests import Components, ResearchRequest
 from quicksilver_lab.papers.algorithms.rigid import Rigid
+from tests.examples import of_share
 
 ONE = Resources(1024, 1)
 MODULES = {"flexible": flexible, "malleable": malleable, "rigid": rigid, "preemptive": preemptive}
@@ -171,7 +172,7 @@ def steps(seed: int, count: int) -> Iterator[tuple[str, AppRequest, ResearchRequ
         yield own.id, own, virtual
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=of_share(60), deadline=None)
 @given(
     policy=st.sampled_from(sorted(MACHINES)),
     order=st.sampled_from(["fifo", "sjf"]),

@@ -44,7 +44,7 @@ def working(server: RestServer) -> psutil.Process:
     return daemon
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS[1:])])
 def test_a_daemon_that_stands_still_is_started_again(tmp_path: Path, kind: str) -> None:
     """The proxy stood still for 20 s, and nobody noticed."""
     with RestServer(kind, tmp_path, under=(sys.executable, "-c", IMPATIENT)) as server:

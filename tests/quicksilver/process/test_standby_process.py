@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psutil
+import pytest
 
 from quicksilver_lab.cluster.ports import free_port
 from tests.quicksilver.process.test_supervisor import SERVER, WAIT_S, ask
@@ -61,6 +62,7 @@ def test_the_standby_takes_the_place_with_the_sockets_and_the_next_one_stands_by
             command = standby
 
 
+@pytest.mark.long
 def test_an_upgrade_loads_the_program_anew() -> None:
     port = free_port()
     with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:
@@ -74,6 +76,7 @@ def test_an_upgrade_loads_the_program_anew() -> None:
         assert origin == "kept"
 
 
+@pytest.mark.long
 def test_a_standby_that_died_is_not_waited_for_and_no_process_is_left() -> None:
     port = free_port()
     with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:

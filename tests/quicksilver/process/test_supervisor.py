@@ -208,6 +208,7 @@ policy_without_end() if sys.argv[1] == "loops" else sys.stdin.read()
 IMPATIENT = f"import quicksilver.process.supervisor as s; s.HANG_S, s.ABORT_S, s.LOOK_S = 2.0, 1.0, 0.2; {SUPERVISE}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["loops", "is stopped"])
 def test_a_command_that_hangs_is_ended_and_restarted(how: str) -> None:
     command = [sys.executable, "-c", IMPATIENT, sys.executable, "-c", HANGING, how]
@@ -227,6 +228,7 @@ def test_a_command_that_hangs_is_ended_and_restarted(how: str) -> None:
     assert ("policy_without_end" in errors) == (how == "loops"), "its stack names what it hung in"
 
 
+@pytest.mark.long
 def test_a_command_that_never_reported_is_left_alone() -> None:
     silent = "import time; from quicksilver.common.process import fdstore; fdstore.ready(); time.sleep(4); print('up')"
     command = [sys.executable, "-c", IMPATIENT, sys.executable, "-c", silent]

@@ -138,6 +138,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_a_killed_sweep_goes_on_and_its_processes_end_with_it(offer: SystemOffer, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_KILLED)

@@ -51,6 +51,7 @@ def test_quicksilver_stands_before_resource_manager_and_nodes() -> None:
     assert found.policies is not None
 
 
+@pytest.mark.long
 def test_a_run_that_fails_is_told_and_others_go_on(tmp_path: Path) -> None:
     told: list[str] = []
     steps = [Step("fixed_2s", "nobody", 1, SMALL), Step("no such workload", "only_g_tuned", 1, SMALL)]

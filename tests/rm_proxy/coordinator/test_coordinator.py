@@ -22,6 +22,7 @@ from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.coordinator.reports import sidecar_reports
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
+from tests.examples import of_share
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
@@ -438,7 +439,7 @@ reported = st.fixed_dictionaries({"queue_length": st.integers(0, 3), "draining":
 
 
 @given(st.lists(st.one_of(reported, st.sampled_from(["/r1", "/r2", "unusable", "limit"]), st.floats(0, 4)), max_size=8))
-@settings(max_examples=100)
+@settings(max_examples=of_share(100))
 def test_what_a_round_leaves_out_would_not_have_changed(story: list[dict[str, Any] | str | float]) -> None:
     world, now_s = coordinator(nodes=1), 0.0
     node = world.nodes[node_id(1)]

@@ -14,6 +14,7 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.attempt.effects import Decided, Effect, Moved
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import DecisionRecord
+from tests.examples import of_share
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
@@ -332,7 +333,7 @@ def test_nothing_is_remembered_of_moves_that_are_over() -> None:
     st.integers(1, 4),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=of_share(60), deadline=None)
 def test_bounds_hold_whatever_the_cluster_looks_like(
     nodes: list[tuple[int, int]], slots: str, per_round: int, per_node: int, seed: int
 ) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
+import pytest
+
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
@@ -163,6 +165,7 @@ class Cluster:
 DEFAULT, PROD = queue("root.default", 60, 0.5), queue("root.prod", 40)
 
 
+@pytest.mark.long
 def test_each_queue_and_user_has_its_share_over_thirty_seconds_while_one_floods_the_cluster() -> None:
     cluster = Cluster([queue("root", 100), DEFAULT, PROD])
     for _ in range(8):

@@ -148,6 +148,7 @@ def test_what_waits_at_stragglers_is_done_elsewhere_and_the_loop_comes_to_rest(s
     assert 0 < shed.sheds.total() <= 0.14 * tasks, "Mercury §7.2.3: 14 % of all tasks dequeued are acceptable"
 
 
+@pytest.mark.long
 def test_a_limit_of_the_length_moves_what_waits_at_stragglers_too() -> None:
     policy = {"policy": "queue_length", "settings": {"min_length": 2, "max_length": 50}}
     slow_s = Cluster(8, (1,)).run(200)

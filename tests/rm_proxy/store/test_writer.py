@@ -1,6 +1,7 @@
 import threading
 from collections.abc import Sequence
 
+import pytest
 from structlog.testing import capture_logs
 
 from policies.model import NodeView
@@ -91,6 +92,7 @@ def test_a_full_queue_drops_and_counts_and_never_blocks() -> None:
     assert [row.id[-1] for row in store.rows if isinstance(row, AppRecord)] == ["0", "1", "2", "3", "4", "9"]
 
 
+@pytest.mark.long
 def test_an_outage_is_survived_and_told_once() -> None:
     store, metrics = Fake(), ProxyMetrics()
     store.out = True

@@ -31,6 +31,7 @@ from sidecar.cpu_sharing.events import (
 from sidecar.cpu_sharing.las import Las
 from sidecar.cpu_sharing.plan import Need, least_part, plan
 from sidecar.cpu_sharing.share import FULL, CoreGrant, CoreShare
+from tests.examples import of_share
 
 W, K, M = 8.0, 2, 1
 EPS = 1e-4
@@ -376,7 +377,7 @@ class LasMachine(RuleBasedStateMachine):
 
 
 TestLas = LasMachine.TestCase
-TestLas.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+TestLas.settings = settings(max_examples=of_share(150), stateful_step_count=40, deadline=None)
 
 
 class JobsMachine(LasMachine):
@@ -399,7 +400,7 @@ class JobsMachine(LasMachine):
 
 
 TestJobs = JobsMachine.TestCase
-TestJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestJobs.settings = settings(max_examples=of_share(100), stateful_step_count=40, deadline=None)
 
 
 @st.composite
@@ -413,7 +414,7 @@ def one_share(draw: st.DrawFn) -> CoreShare:
     return share
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=of_share(500))
 @given(
     st.lists(one_share(), max_size=6, unique_by=lambda s: s.id),
     st.sampled_from([0.0, 0.04, 0.08, 0.5, 0.55, 1.0, 1.3, 2.0, 3.75]),

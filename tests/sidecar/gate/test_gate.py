@@ -42,6 +42,7 @@ from sidecar.gate.events import (
 from sidecar.gate.gate import Gate
 from sidecar.gate.start_messages import container_id, container_proto
 from sidecar.node.events import Outcome
+from tests.examples import of_share
 from tests.sidecar.fakes import ATTEMPT, cid, nm_token, start_request, starts, verdict
 
 
@@ -233,7 +234,7 @@ def test_held_answers_carry_the_services_meta_data_asked_for_once() -> None:
 
 
 @given(data=st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=of_share(200), deadline=None)
 def test_garbage_closes_both_sides_once_and_nothing_is_raised(data: bytes) -> None:
     talk = Talk()
     commands = talk.say(data)

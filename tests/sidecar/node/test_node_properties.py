@@ -38,6 +38,7 @@ from sidecar.node.events import (
 )
 from sidecar.node.phases import Phase
 from sidecar.node.wait_reason import obstacle
+from tests.examples import of_share
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
 
 LAST = {EventKind.ENDED, EventKind.SHED, EventKind.KILLED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST}
@@ -238,7 +239,7 @@ class PatientMachine(NodeMachine):
 
 
 TestPatientNode = PatientMachine.TestCase
-TestPatientNode.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestPatientNode.settings = settings(max_examples=of_share(120), stateful_step_count=40, deadline=None)
 
 TestNode = NodeMachine.TestCase
-TestNode.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestNode.settings = settings(max_examples=of_share(120), stateful_step_count=40, deadline=None)

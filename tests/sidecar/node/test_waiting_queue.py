@@ -13,6 +13,7 @@ from policies.config.node_slots import NodeSlots
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
 from sidecar.node.queue.waiting_queue import PLAYED, WaitingQueue, WaitingStart
+from tests.examples import of_share
 
 ORDERS = ("fifo", "job_submission", "srpt", "sjf", "hrrn")
 STRICT = {"bypass_limit_s": 0.0}
@@ -143,7 +144,7 @@ arrivals = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=of_share(200))
 @given(st.sampled_from(ORDERS), st.booleans(), arrivals)
 def test_nobody_is_overtaken_beyond_its_limit(
     name: str, strict: bool, stream: list[tuple[int, float, int, int, int]]
@@ -195,7 +196,7 @@ def _change(line: WaitingQueue, number: int, change: tuple[str, int, float, int,
             line.expect(chosen, seconds, 0.0)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=of_share(100))
 @given(st.sampled_from(ORDERS), st.booleans(), changes)
 def test_keys_that_are_kept_are_those_that_would_be_computed(
     name: str, strict: bool, stream: list[tuple[str, int, float, int, bool]]

@@ -407,6 +407,7 @@ def test_a_late_start_that_comes_before_the_nodemanager_is_ready_is_lost(tmp_pat
     run(story)
 
 
+@pytest.mark.long
 def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_never_answered_is_not(
     tmp_path: Path,
 ) -> None:

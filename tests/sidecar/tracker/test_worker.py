@@ -186,6 +186,7 @@ def test_a_killed_worker_is_replaced_and_connections_wait_for_it(tmp_path: Path,
     assert relay.said('why="signal SIGKILL"') == 1
 
 
+@pytest.mark.long
 def test_a_hanging_worker_is_replaced(tmp_path: Path, rm: Rm) -> None:
     with relaying(tmp_path, rm.port, stall_s=6) as relay:
         assert relay.node().heartbeat() == 8

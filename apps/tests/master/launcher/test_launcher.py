@@ -274,6 +274,7 @@ def test_the_next_master_finds_it_and_gets_what_it_knows(
         second.close()
 
 
+@pytest.mark.long
 def test_silent_callers_and_large_bodies_without_a_signature_keep_no_master_away(
     master: Master, started: list[Launched], tmp_path: Path
 ) -> None:

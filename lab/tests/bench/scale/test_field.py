@@ -13,6 +13,7 @@ from quicksilver_lab.bench.scale.field import FieldProcess, Plot
 NOWHERE = ("127.0.0.1", 1)
 
 
+@pytest.mark.long
 def test_emulated_nodes() -> None:
     with FieldProcess(Plot(NOWHERE, NOWHERE, NOWHERE, NOWHERE, {}, slots=1, first_port=2)) as field:
         assert field.sent() == (0, 0)

@@ -129,6 +129,7 @@ def test_the_quick_look_leaves_nothing_out(seed: int, monkeypatch: pytest.Monkey
 SLOW = {"slow_tries": 0.2, "slow_times": 8.0, "report_s": 1.0}
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 5), st.integers(1, 3), st.sampled_from([0.0, 0.5]))
 @settings(deadline=None, max_examples=15)
 def test_stragglers_copies_and_failures_lose_nothing(seed: int, jobs: int, nodes: int, slots: int, bad: float) -> None:

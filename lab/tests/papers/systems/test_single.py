@@ -94,6 +94,7 @@ def test_least_work_left_sees_what_runs_and_dlwl_only_what_was_reported() -> Non
     assert {one[1] for one in late} > {30.0}  # both tasks went to one node in some
 
 
+@pytest.mark.long
 def test_hawks_example_of_a_loaded_cluster_under_sparrow() -> None:
     """Thesis §2.2.3: median utilisation 86 %, at most 97.8 %, many short jobs of 100 s take more than 15,000 s.
 

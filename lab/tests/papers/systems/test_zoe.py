@@ -207,6 +207,7 @@ def test_a_property_of_the_mix_changes_alone() -> None:
     assert [a.durations_s for a in together] == [a.durations_s for a in plain]
 
 
+@pytest.mark.long
 def test_the_mix_under_every_discipline() -> None:
     """The paper's order: flexible before malleable before rigid by turnaround, and interactive ones do not wait."""
     machines = ClusterModel(100, 32, 128 * 1024)

@@ -150,6 +150,7 @@ def test_a_head_of_the_largest_size_is_answered(server: RestServer) -> None:
             answers += piece
 
 
+@pytest.mark.long
 def test_with_tls_it_is_the_same(tmp_path: Path) -> None:
     certs: Any = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography")
     certs.make_ca(tmp_path, "c")

@@ -20,6 +20,7 @@ from quicksilver.common.settings.settings_file import (
     parse_settings,
     read_settings,
 )
+from tests.examples import of_share
 from tests.paths import DOCS
 
 REGISTRY = Registry()
@@ -269,7 +270,7 @@ words = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=of_share(300))
 @given(st.lists(st.sampled_from(words), max_size=25).map("".join) | st.text(max_size=40))
 def test_any_text_is_read_or_explained(text: str) -> None:
     try:

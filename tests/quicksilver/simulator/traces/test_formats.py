@@ -22,6 +22,7 @@ from quicksilver.simulator.traces.formats.registry import FORMATS, format_of, re
 from quicksilver.simulator.traces.jobs import dump_jobs, read_jobs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.spec import REDUCE, JobSpec, Submitted, TaskSpec, in_order, job_of, spec_of
+from tests.examples import of_share
 from tests.paths import DATA
 
 RECORDED = DATA / "workloads"
@@ -45,7 +46,7 @@ JOBS = st.lists(
     ),
     max_size=6,
 ).map(lambda jobs: numbered(sorted(jobs, key=lambda job: job.arrives_s)))
-QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+QUICK = settings(max_examples=of_share(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 
 
 def numbered(jobs: list[SimulatedJob]) -> list[SimulatedJob]:

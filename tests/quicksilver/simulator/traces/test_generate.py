@@ -65,6 +65,7 @@ def test_clusters_have_the_jobs_and_the_long_ones_of_the_thesis(
     assert above / total == pytest.approx(long, abs=0.0025)
 
 
+@pytest.mark.long
 def test_yahoo_like_jobs_amount_to_what_clusters_say() -> None:
     sample = measured(generate("yahoo", seed=4), 90.5811)
     assert sample.jobs == 24_262 and sample.tasks == pytest.approx(1_000_000, rel=0.1)

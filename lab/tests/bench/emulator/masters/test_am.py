@@ -218,6 +218,7 @@ TASKS = st.builds(
 )
 
 
+@pytest.mark.long
 @given(
     tasks=st.lists(TASKS, min_size=1, max_size=8),
     percent=st.sampled_from((0, 30, 100)),

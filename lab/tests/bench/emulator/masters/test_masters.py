@@ -153,6 +153,7 @@ def test_nothing_is_submitted_when_the_time_is_over() -> None:
     assert 2 <= len(records) < 100 and all(record.submitted_s <= 103.0 for record in records)
 
 
+@pytest.mark.long
 def test_what_is_not_over_in_time_is_killed_and_says_so() -> None:
     records, masters, fake = run([job(1, TaskSpec(999.0)), job(2)], stop_after_s=3.0)
     cut, done = records
