@@ -23,6 +23,7 @@ _POLL_S: Final = 0.4
 _JOIN_S: Final = 60.0
 _ANY_GRANT: Final = re.compile(r"OPERATION=AM Allocated Container\s.*CONTAINERID=(container_\w+)")
 _OPPORTUNISTIC_GRANT: Final = re.compile(r"Allocated \[(container_\w+)\] as opportunistic at location \[([^\]]+)\]")
+_RELEASED: Final = re.compile(r"(container_\w+) Container Transitioned from ACQUIRED to RELEASED")
 _APPLICATION: Final = re.compile(r"container(?:_e\d+)?_(\d+)_(\d+)_(\d+)_(\d+)$")
 _MASTER_NUMBER: Final = 1
 
@@ -45,12 +46,16 @@ class RecordedGrants:
 
     all: frozenset[str]
     opportunistic: frozenset[str]
+    released: frozenset[str] = frozenset()
+    """Those given back before their NodeManager had started them: by the application master, which had one too many, or
+    by quicksilver, which takes them from a node where no place came free when it should have."""
 
 
 def grants(log: str) -> RecordedGrants:
     """Return the grants in a ResourceManager's log."""
     opportunistic = frozenset(match[0] for match in _OPPORTUNISTIC_GRANT.findall(log))
-    return RecordedGrants(frozenset(_ANY_GRANT.findall(log)) | opportunistic, opportunistic)
+    every = frozenset(_ANY_GRANT.findall(log)) | opportunistic
+    return RecordedGrants(every, opportunistic, every.intersection(_RELEASED.findall(log)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,14 @@ def test_grants_by_the_resourcemanagers_log() -> None:
     assert sum(map(is_master, found.all)) == 3
 
 
+def test_containers_given_back_before_they_started() -> None:
+    line = "2026-11-25 10:00:00,000 INFO a.RMContainerImpl: {} Container Transitioned from {} to RELEASED\n"
+    log = "Allocated [container_1_0001_01_000002] as opportunistic at location [127.0.0.11]\n"
+    log += "Allocated [container_1_0001_01_000003] as opportunistic at location [127.0.0.11]\n"
+    log += line.format("container_1_0001_01_000002", "ACQUIRED") + line.format("container_1_0001_01_000003", "RUNNING")
+    assert grants(log).released == {"container_1_0001_01_000002"}
+
+
 def test_the_records_of_an_application_are_compared() -> None:
     granted = grants((RECORDED / "resourcemanager.log").read_text())
     prefix = "container_1795250857917_0002_01_00000"
