@@ -1,6 +1,6 @@
 """How many random histories a model test goes through, and which: each day others, in CI too.
 
-QUICKSILVER_TEST_SEED names the day (20261125), QUICKSILVER_TEST_EPISODES the share of the histories (0.4); scripts/test
+QUICKSILVER_TEST_SEED names the day (20261125), QUICKSILVER_TEST_EPISODES the share of the histories (0.3); scripts/test
 sets both and prints the seed, so that whoever sees a failure can repeat it.
 """
 

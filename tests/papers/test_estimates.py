@@ -13,6 +13,7 @@ from policies.model import AppView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.estimates.estimator import Estimator
 from sidecar.node.queue.wait_estimate import CoreRoom, WaitingJob, starts_s
+from tests.examples import others_long
 
 JOBS = 200
 WEIGHT = 3.0
@@ -41,7 +42,7 @@ def errors(low: float, high: float, task_s: Callable[[Random, float], float], ta
     return [fmean(one) for one in by_count]
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.3, 1), (0.6, 1), (0.9, 1), (1, 1.3), (1, 1.6), (1, 1.9)])
+@pytest.mark.parametrize(("low", "high"), others_long([(0.3, 1), (1, 1.9), (0.6, 1), (0.9, 1), (1, 1.3), (1, 1.6)], 2))
 def test_a_wrong_estimate_is_corrected_by_the_siblings_that_completed(low: float, high: float) -> None:
     """§3.6.5: [0.x, 1] for under-, [1, 1.x] for over-estimation, x = 3, 6, 9.
 
@@ -56,7 +57,7 @@ def test_a_wrong_estimate_is_corrected_by_the_siblings_that_completed(low: float
     assert found[10] < 0.25 * found[0] and found[30] < 0.1 * found[0] and found[30] < 0.05
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.3, 1), (1, 1.9)])
+@pytest.mark.parametrize(("low", "high"), others_long([(0.3, 1), (1, 1.9)]))
 def test_so_it_is_when_tasks_vary(low: float, high: float) -> None:
     """Tasks vary by half of their mean: what is left is 0.8 * 0.5 / sqrt(n) by that, and the hint's share."""
 

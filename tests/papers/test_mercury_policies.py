@@ -69,6 +69,7 @@ def test_only_g_and_only_q_are_the_ends_of_hybrid_gq() -> None:
             assert pure.decide(ask(duration_s), pure.config(), Random(3)).kind is end.kind
 
 
+@pytest.mark.long
 def test_fifty_of_256_nodes_are_drawn_from() -> None:
     """§7.2.2: on 256 nodes each of the k = 50 of least R is drawn, and no other."""
     nodes = [NodeView(f"n{i:03}:1", f"n{i:03}", capacity=Resources(131072, 32), queued_s=i / 10) for i in range(256)]

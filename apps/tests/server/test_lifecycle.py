@@ -108,6 +108,7 @@ def test_what_can_never_run_is_refused(lab: Served) -> None:
     assert found["why"] == "refused: the queue x is unknown" and cluster.apps == {}
 
 
+@pytest.mark.long
 def test_a_kill_in_each_state(lab: Served) -> None:
     cluster, server, client = lab
     cluster.away = True

@@ -27,6 +27,7 @@ from quicksilver_lab.bench.fuzz.mutation import (
 from quicksilver_lab.bench.fuzz.run import Fuzzer, KeptTooMuch, read_session, replay, write_session
 from quicksilver_lab.bench.fuzz.sessions import read_recordings
 from quicksilver_lab.bench.fuzz.targets import TARGETS, FuzzWire, NodeGate, Step
+from tests.examples import others_long
 from tests.paths import DATA
 
 CORPUS = sorted((DATA / "fuzz").glob("*.txt"))
@@ -58,7 +59,7 @@ def test_the_same_seed_gives_the_same_sessions_without_findings(tmp_path: Path) 
     assert all(len(kinds) > 3 for kinds in outcomes.values()) and kept
 
 
-@pytest.mark.parametrize("name", HTTP_TARGETS)
+@pytest.mark.parametrize("name", others_long(list(HTTP_TARGETS)))
 def test_the_servers_of_rest_hold(name: str) -> None:
     fuzzer = Fuzzer(7, [name], None, None)
     fuzzer.run(60, NEVER)

@@ -23,6 +23,7 @@ from quicksilver_lab.bench.policies.variants import PolicyVariant, available
 from quicksilver_lab.bench.policies.virtual import VirtualOutcome
 from quicksilver_lab.bench.policies.world import world
 from rm_proxy.domain import ids
+from tests.examples import others_long
 
 SMALL = JobsPlan(nodes=6, arrivals_s=15.0)
 NODES = 10
@@ -54,7 +55,7 @@ def test_what_is_told_errs_as_much_as_it_may() -> None:
     assert [job.tasks for job in wrong] == [job.tasks for job in right]
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+@pytest.mark.parametrize("variant", others_long(VARIANTS, 4), ids=lambda variant: variant.name)
 def test_every_task_is_done_once_within_capacity(variant: PolicyVariant) -> None:
     outcome = virtual.simulate(SMALL, variant, 3)
     assert outcome.wrong == []

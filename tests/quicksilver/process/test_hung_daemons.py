@@ -11,12 +11,14 @@ import pytest
 import requests
 
 from quicksilver_lab.bench.rest_servers import KINDS, RestServer
+from tests.examples import others_long
 from tests.quicksilver.process.test_supervisor import SUPERVISE
 
 HANG_S, PATIENCE_S = 3.0, 120.0
 IMPATIENT = f"""
 import sys
 import quicksilver.process.supervisor as s
+from tests.examples import others_long
 s.HANG_S, s.ABORT_S, s.LOOK_S = {HANG_S}, 1.0, 0.2
 look = s.Supervisor._end_hung
 def looks(self):
@@ -44,7 +46,7 @@ def working(server: RestServer) -> psutil.Process:
     return daemon
 
 
-@pytest.mark.parametrize("kind", [KINDS[0], *(pytest.param(kind, marks=pytest.mark.long) for kind in KINDS[1:])])
+@pytest.mark.parametrize("kind", others_long(KINDS))
 def test_a_daemon_that_stands_still_is_started_again(tmp_path: Path, kind: str) -> None:
     """The proxy stood still for 20 s, and nobody noticed."""
     with RestServer(kind, tmp_path, under=(sys.executable, "-c", IMPATIENT)) as server:

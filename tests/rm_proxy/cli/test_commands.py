@@ -32,6 +32,7 @@ from rm_proxy.views.cluster_models import (
 from rm_proxy.views.container_models import ChoiceInfo, Decision, Explanation, Score
 from rm_proxy.views.history_models import AppStory, DelayFigures, LedgerRow, NodeCountsInfo, Summary
 from rm_proxy.views.service_models import Health
+from tests.examples import others_long
 from tests.paths import DOCS
 
 APP = "application_1_0001"
@@ -505,14 +506,17 @@ def test_unknown_commands_and_the_version() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "error"),
-    [
-        ("proxy: {upstream: nowhere}\n", "quicksilver.yaml:1:19: proxy.upstream: "),
-        ("proxy: {round_s: 0}\n", "quicksilver.yaml:1:18: proxy.round_s: "),
-        ("proxy: {}\n", "proxy.upstream: not set, and there is no rm_conf_dir"),
-        ("proxy: {upstream: 127.0.0.1:8030}\n", "the proxy would relay to itself"),
-        ("proxy: {upstream: 127.0.0.1:9, store_url: nothing}\n", "proxy.store_url: not a database URL"),
-        ("proxy: {upstream: 127.0.0.1:9, listen: 203.0.113.1:8030}\n", "203.0.113.1:8030: cannot listen: "),
-    ],
+    others_long(
+        [
+            ("proxy: {upstream: nowhere}\n", "quicksilver.yaml:1:19: proxy.upstream: "),
+            ("proxy: {round_s: 0}\n", "quicksilver.yaml:1:18: proxy.round_s: "),
+            ("proxy: {}\n", "proxy.upstream: not set, and there is no rm_conf_dir"),
+            ("proxy: {upstream: 127.0.0.1:8030}\n", "the proxy would relay to itself"),
+            ("proxy: {upstream: 127.0.0.1:9, store_url: nothing}\n", "proxy.store_url: not a database URL"),
+            ("proxy: {upstream: 127.0.0.1:9, listen: 203.0.113.1:8030}\n", "203.0.113.1:8030: cannot listen: "),
+        ],
+        3,
+    ),
 )
 def test_running_with_wrong_settings_is_one_line(tmp_path: Path, settings: str, error: str) -> None:
     (tmp_path / "yarn-site.xml").write_text("<configuration/>")

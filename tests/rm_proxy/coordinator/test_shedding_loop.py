@@ -32,6 +32,7 @@ from sidecar.node.events import (
 from sidecar.node.events import Event as NodeEvent
 from sidecar.node.node import SidecarNode
 from sidecar.node.report_view import fill_report
+from tests.examples import others_long
 from tests.rm_proxy.yarn_messages import ALL_Q, node_id, yarn_node
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
 
@@ -134,7 +135,7 @@ def test_alike_nodes_shed_nothing(a_second: int) -> None:
     assert even.sheds.total() == 0
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", others_long([1, 2, 3]))
 def test_what_waits_at_stragglers_is_done_elsewhere_and_the_loop_comes_to_rest(seed: int) -> None:
     tasks = 200
     left = Cluster(8, (1,), seed)

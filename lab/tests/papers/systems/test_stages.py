@@ -140,6 +140,7 @@ def test_the_production_machines_have_the_same_slow_start() -> None:
     assert early.jobs[1].ended_s > 21.0, "the reduce has the only other slot"
 
 
+@pytest.mark.long
 def test_a_reduce_that_stands_still_gives_way_to_a_map_that_was_killed() -> None:
     """A guaranteed master kills a queueable map; the reduces of its job have all other places of the cluster."""
     only_q = {"queues": ["*"], "routes": [{"policy": "only_q"}], "preempt": {"policy": "kill_newest"}}
@@ -154,6 +155,7 @@ def test_a_reduce_that_stands_still_gives_way_to_a_map_that_was_killed() -> None
     assert result.counts["started"] > result.counts["tasks"]
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 10**6), nodes=st.integers(2, 3), reuse_s=st.sampled_from((None, 0.5)))
 def test_no_task_is_lost_where_reduces_stand_still_and_maps_are_killed(

@@ -14,6 +14,7 @@ from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.systems.mercury import MERCURY
+from tests.examples import others_long
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "mercury": {},
@@ -56,7 +57,7 @@ def run(name: str, jobs: list[SimulatedJob], cluster: ClusterModel, seed: int, e
     return replace(result, counts=counts), events
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", others_long(list(SETTINGS)))
 @given(st.integers(0, 10_000))
 @settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_left_out_changes_nothing(name: str, seed: int) -> None:
