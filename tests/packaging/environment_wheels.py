@@ -11,11 +11,16 @@ from packaging.requirements import Requirement
 from tests.paths import ROOT
 
 
-def locked_for_here() -> list[Requirement]:
-    """Return the requirements of requirements.lock that apply to this machine and Python."""
+def locked_for_here(**elsewhere: str) -> list[Requirement]:
+    """Return the requirements of requirements.lock that apply to this machine and Python.
+
+    elsewhere: what is to be otherwise, by the names of markers.
+    """
     lines = (ROOT / "requirements.lock").read_text().splitlines()
     found = [Requirement(line.rstrip(" \\")) for line in lines if line[:1].isalnum()]
-    return [requirement for requirement in found if requirement.marker is None or requirement.marker.evaluate()]
+    return [
+        requirement for requirement in found if requirement.marker is None or requirement.marker.evaluate(elsewhere)
+    ]
 
 
 def environment_wheels(folder: Path) -> list[Path]:

@@ -137,6 +137,12 @@ def test_each_wheel_has_its_own_packages_whole(wheels: dict[str, Path]) -> None:
         }
 
 
+def test_the_main_wheel_has_its_bill_of_materials(wheels: dict[str, Path]) -> None:
+    with zipfile.ZipFile(wheels["yarn_quicksilver"]) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/sboms/sbom.cdx.json"))
+        assert wheel.read(name) == (ROOT / "sbom.cdx.json").read_bytes()
+
+
 def test_each_module_of_the_main_wheel_can_be_imported(node: Installation, wheels: dict[str, Path]) -> None:
     names = modules(wheels["yarn_quicksilver"])
     assert len(names) > 300
