@@ -178,7 +178,7 @@ def test_the_debian_package(built: dict[str, Path], tmp_path: Path) -> None:
     for name in (tree / "DEBIAN" / "conffiles").read_text().split():
         assert (tree / name.lstrip("/")).is_file()
     assert not list(tree.rglob("*.pyc"))
-    assert len(list(tree.rglob("*.dist-info/sboms/sbom.cdx.json"))) == 1
+    assert len(list(tree.rglob("yarn_quicksilver-*.dist-info/sboms/sbom.cdx.json"))) == 1
     for script in ("postinst", "prerm", "postrm"):
         subprocess.run(["sh", "-n", tree / "DEBIAN" / script], check=True)
 
