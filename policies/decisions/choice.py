@@ -39,7 +39,7 @@ def within_quota(policies: Policies, route: Route, ask: Ask, queue: QueueView, r
         if over is not None or soon is not None:
             slot = "quota" if over is not None else "window"
             return Route(Kind.GUARANTEED, over or soon or "", slot, policies.version)
-    return replace(route, version=policies.version)
+    return Route(route.kind, route.reason, route.slot, policies.version)
 
 
 def drained(policies: Policies, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:

@@ -38,15 +38,14 @@ def admission(policies: Policies, ask: Ask, queue: QueueView) -> Admission | Non
 def refused(policies: Policies, ask: Ask, queue: QueueView) -> str | None:
     """Return why a container may not be queueable at all; None when it may, though it may have to wait.
 
-    Quotas at binding are asked whether it would fit if nothing was used.
+    What a quota at binding refuses is refused here only if it would not fit if nothing was used either.
     """
     if ask.label and not queue.labels & {"*", ask.label}:
         return f"queue {queue.name} may not use the node label {ask.label}"
-    unused: QueueView | None = None
     for bound in policies.for_app(ask.app).quotas:
-        if bound.at_binding:
-            unused = unused or _unused(queue)
-        answer = _refusal(bound, ask, queue if unused is None or not bound.at_binding else unused)
+        answer = _refusal(bound, ask, queue)
+        if answer is not None and bound.at_binding:
+            answer = _refusal(bound, ask, _unused(queue))
         if answer is not None:
             return answer
     return None

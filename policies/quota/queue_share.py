@@ -50,7 +50,7 @@ class QueueShare(PolicyConfig):
     def room_for(self, queue: QueueView, user: str) -> Resources:
         """Return the room of a queue that is left to queueable containers of a user, not below 0."""
         rest = self.room(queue)
-        for _, room, used in _user_rooms(queue, user, self):
+        for _, room, used in _user_rooms(queue, user, self, _rooms(queue, self)[0][1]):
             rest = _least(rest, room - used)
         return rest
 
@@ -85,9 +85,11 @@ def _share(name: str, most: Resources, used_g: Resources, used: Resources, facto
     return (lambda: f"{subject} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"), room, used
 
 
-def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
-    """Return the rooms that the queueable containers of a user of the queue have to fit into."""
-    room = _rooms(queue, cfg)[0][1]
+def _user_rooms(queue: QueueView, user: str, cfg: QueueShare, room: Resources) -> list[Room]:
+    """Return the rooms that the queueable containers of a user of the queue have to fit into.
+
+    room: that of the queue itself.
+    """
     holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
     share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
     used = queue.user_used_q.get(user, Resources())
@@ -109,8 +111,10 @@ def _least(first: Resources, second: Resources) -> Resources:
     return Resources(max(0, min(first.memory_mb, second.memory_mb)), max(0.0, min(first.vcores, second.vcores)))
 
 
-def _exceeds(size: Resources, room: Resources, cfg: QueueShare) -> bool:
-    return size.memory_mb > room.memory_mb or (cfg.count_vcores and size.vcores > room.vcores)
+def _exceeds(used: Resources, size: Resources, room: Resources, cfg: QueueShare) -> bool:
+    if used.memory_mb + size.memory_mb > room.memory_mb:
+        return True
+    return cfg.count_vcores and used.vcores + size.vcores > room.vcores
 
 
 def _times(amount: Resources, factor: float) -> Resources:
@@ -125,8 +129,9 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     """Return None while the container fits all shares, the queue's first, else the reason with the figures."""
     if not queue.max_capacity.memory_mb:
         return f"queue_share: the maximum capacity of {queue.name} is 0 or not known yet"
-    for text, room, used in [*_rooms(queue, cfg), *_user_rooms(queue, ask.app.user, cfg)]:
-        if _exceeds(used + ask.resources, room, cfg):
+    rooms = _rooms(queue, cfg)
+    for text, room, used in [*rooms, *_user_rooms(queue, ask.app.user, cfg, rooms[0][1])]:
+        if _exceeds(used, ask.resources, room, cfg):
             return f"queue_share: {text()}; {_text(ask.resources, cfg)} more do not fit"
     return None
 

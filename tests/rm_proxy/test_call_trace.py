@@ -30,8 +30,8 @@ LIMITS: Final = {
     "empty heartbeat, down": Passed(12, 19),
     "two containers that no rule makes queueable": Passed(25, 92),
     "report of a sidecar": Passed(17, 33),
-    "two containers asked for, default preset": Passed(51, 464),
-    "two containers asked for, placed at once": Passed(50, 364),
+    "two containers asked for, default preset": Passed(51, 430),
+    "two containers asked for, placed at once": Passed(50, 362),
     "two containers granted": Passed(37, 284),
 }
 

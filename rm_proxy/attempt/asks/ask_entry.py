@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from policies.model import Ask, Kind, Placement, Resources
+from policies.model import Ask, Kind, Placement, Resources, Route
 from rm_proxy.attempt.asks.ask_rows import AskRows, Key
 
 
@@ -33,6 +33,25 @@ class Reason:
     """Version of the settings that routed it; "" if no policy did."""
     slot: str = "route"
     """Slot whose decision made it guaranteed: quota (or admit, window) if its route had made it queueable."""
+
+    def decided(self, route: Route) -> Reason:
+        """Return the reason of the same containers once a route was chosen for them."""
+        return Reason(
+            route.reason,
+            self.asked_s,
+            self.count,
+            retries=self.retries,
+            tries=self.tries,
+            follows=self.follows,
+            version=route.version,
+            slot=route.slot,
+        )
+
+    def alike(self, peer: Reason) -> bool:
+        """Return whether they differ in the number of containers at most."""
+        mine = self.text, self.asked_s, self.shadow, self.retries, self.tries, self.follows, self.version, self.slot
+        theirs = peer.text, peer.asked_s, peer.shadow, peer.retries, peer.tries, peer.follows, peer.version, peer.slot
+        return mine == theirs
 
 
 @dataclass(slots=True, eq=False)
@@ -230,7 +249,7 @@ def times(size: Resources, count: int) -> Resources:
 
 def _append(reasons: deque[Reason], new: Reason) -> None:
     last = reasons[-1] if reasons else None
-    if last is not None and replace(last, count=new.count) == new:
+    if last is not None and last.alike(new):
         last.count += new.count
     else:
         reasons.append(new)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
 from policies.config.policy_set import over_retries
@@ -348,8 +349,15 @@ class Router:
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
-    def ask(self, entry: AskEntry, view: RequestView) -> Ask:
-        """Return one container of `entry` as the policies see it, without retries."""
+    def ask(
+        self,
+        entry: AskEntry,
+        view: RequestView,
+        work_s: float = inf,
+        at_s: float = 0.0,
+        shunned: frozenset[str] = _NO_NODES,
+    ) -> Ask:
+        """Return one container of `entry` as the policies see it, without retries; further arguments are its fields."""
         hosts, racks = entry.rows.hints()
         expects = self._cluster.durations.expected(view.app, entry.key.priority)
         return Ask(
@@ -365,6 +373,9 @@ class Router:
             expected_s=expects.mean_s,
             known=expects.known,
             spread_s=expects.spread_s,
+            work_s=work_s,
+            at_s=at_s,
+            shunned=shunned,
         )
 
     def _retry(self, ask: Ask, credit: Credit) -> Ask:
@@ -390,7 +401,7 @@ def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
 
 def share(entry: AskEntry, route: Route, reason: Reason, mode: str) -> None:
     """Put containers into the share that was chosen for them; in shadow mode always into the guaranteed one."""
-    reason = replace(reason, text=route.reason, slot=route.slot, version=route.version, shadow=None)
+    reason = reason.decided(route)
     if mode == "shadow":
         text = f"shadow mode: {route.kind} ({route.reason})"
         entry.add_g(replace(reason, text=text, shadow=route.kind, tries=0))

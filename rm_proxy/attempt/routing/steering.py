@@ -214,8 +214,7 @@ class Steering:
         return batch
 
     def _ask(self, entry: AskEntry, view: RequestView, now_s: float) -> Ask:
-        ask = self._router.ask(entry, view)
-        return replace(ask, work_s=self._work_s, at_s=now_s, shunned=self._shunned)
+        return self._router.ask(entry, view, self._work_s, now_s, self._shunned)
 
     def _match(self, batch: Sequence[tuple[AskEntry, Ask]]) -> Sequence[str | None]:
         """Return the node of each; None for all where containers of one key alone are left."""
