@@ -21,6 +21,7 @@ from quicksilver_lab.cluster.spec import NodeAddresses
 from quicksilver_lab.workloads.clients import Client, application_id
 from quicksilver_lab.workloads.faults import checks
 from quicksilver_lab.workloads.mapreduce import JobOptions, make_text
+from quicksilver_lab.workloads.records import RecordedGrants, application_of
 from quicksilver_lab.workloads.rest import get_json, get_text
 from tests.promise.conftest import daemons
 
@@ -155,6 +156,14 @@ def submitted(client: Client) -> str:
     assert client.poll() is None, client.text
     text = client.text
     return application_id(text) if "Submitted application" in text else ""
+
+
+def taken_back(granted: RecordedGrants, app: str) -> int:
+    """Return how many of an application's containers were given back before they started.
+
+    On a machine that is busy a place may come free late: what was bound to it ahead goes to another node then.
+    """
+    return sum(application_of(container) == app for container in granted.released)
 
 
 def logged(cluster: Cluster, container: str, log: str) -> str:

@@ -23,7 +23,7 @@ from quicksilver_lab.workloads.records import (
     is_master,
 )
 from quicksilver_lab.workloads.run_records import RunWay, held_starts, measure
-from tests.promise.helpers import TEXT, WITHIN_S, logged, nothing_left, options, running, until
+from tests.promise.helpers import TEXT, WITHIN_S, logged, nothing_left, options, running, taken_back, until
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop]
 MAPS, REDUCES, SHELLS = 3, 1, 4
@@ -46,16 +46,13 @@ class Done:
     granted: RecordedGrants
 
     def started(self, app: str) -> list[str]:
-        """Return an application's containers that were not given back before they started, by the RM's log.
-
-        On a machine that is busy a place may come free late: what was bound to it ahead goes to another node then.
-        """
+        """Return an application's containers that were not given back before they started, by the RM's log."""
         given = self.granted.all - self.granted.released
         return sorted(c for c in given if application_of(c) == app and not is_master(c))
 
     def taken_back(self, app: str) -> int:
         """Return how many of an application's containers were given back before they started."""
-        return sum(application_of(container) == app for container in self.granted.released)
+        return taken_back(self.granted, app)
 
     def held(self, app: str, expected: int) -> tuple[int, int]:
         """Return how many starts of an application were held by the proxy's store, and how many the nodes confirm.

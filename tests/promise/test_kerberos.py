@@ -17,7 +17,7 @@ from quicksilver_lab.workloads.mapreduce import count_words, put_text, read_coun
 from quicksilver_lab.workloads.records import RecordsWatch
 from quicksilver_lab.workloads.run_records import held_starts, measure
 from tests.promise.conftest import daemons, promise_spec, running_cluster
-from tests.promise.helpers import TEXT, WITHIN_S, options, until
+from tests.promise.helpers import TEXT, WITHIN_S, options, taken_back, until
 from tests.real.holder import Holder, holder, written
 
 pytestmark = [pytest.mark.promise, pytest.mark.hadoop, pytest.mark.kerberos]
@@ -44,10 +44,11 @@ def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
     with RecordsWatch(cluster) as watch:
         job = start_wordcount(cluster, "/secure/input", "/secure/counted", maps=MAPS, options=options()).wait(WITHIN_S)
     assert read_counts(cluster, "/secure/counted") == count_words(TEXT)
-    assert (job.failed_attempts, job.killed_attempts) == (0, 0)
+    back = taken_back(watch.granted(), job.application_id)
+    assert (job.failed_attempts, job.killed_attempts) == (0, back)
     way = measure(cluster, "quicksilver", job, watch, "")
     assert way.disagreeing == ()
-    assert way.rm_opportunistic == way.nm_opportunistic == TASKS, way
+    assert (way.rm_opportunistic, way.nm_opportunistic) == (TASKS + back, TASKS), way
     until("all held starts in the store", lambda: held_starts(stack, way).count >= TASKS, 30)
     assert held_starts(stack, way).confirmed == TASKS
     assert stack.get("/v1/health")["problems"] == []
