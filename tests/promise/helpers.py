@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ TEXT: Final = make_text(400)
 WITHIN_S: Final = 180.0
 """What must come may take this long where three clusters share two cores."""
 _POLL_S: Final = 0.2
+_SHED: Final = re.compile(r'event="container shed" container=(container_\w+)')
 _PLAIN: Final[Mapping[str, str]] = {
     "mapreduce.map.speculative": "false",  # a slow attempt beside a second one would be killed
     "mapreduce.reduce.speculative": "false",
@@ -158,12 +160,16 @@ def submitted(client: Client) -> str:
     return application_id(text) if "Submitted application" in text else ""
 
 
-def taken_back(granted: RecordedGrants, app: str) -> int:
-    """Return how many of an application's containers were given back before they started.
+def taken_back(stack: LocalDaemons, granted: RecordedGrants, app: str) -> int:
+    """Return how many of an application's containers were given back before they started, each by its sidecar.
 
     On a machine that is busy a place may come free late: what was bound to it ahead goes to another node then.
     """
-    return sum(application_of(container) == app for container in granted.released)
+    back = {container for container in granted.released if application_of(container) == app}
+    logs = "".join(stack.log(node.name).read_text() for node in stack.cluster.spec.node_addresses)
+    shed = set(_SHED.findall(logs))
+    assert back <= shed, f"given back, and no sidecar says why: {back - shed}"
+    return len(back)
 
 
 def logged(cluster: Cluster, container: str, log: str) -> str:

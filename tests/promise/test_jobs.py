@@ -52,7 +52,7 @@ class Done:
 
     def taken_back(self, app: str) -> int:
         """Return how many of an application's containers were given back before they started."""
-        return taken_back(self.granted, app)
+        return taken_back(self.stack, self.granted, app)
 
     def held(self, app: str, expected: int) -> tuple[int, int]:
         """Return how many starts of an application were held by the proxy's store, and how many the nodes confirm.

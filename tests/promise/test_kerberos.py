@@ -44,7 +44,7 @@ def test_a_job_is_right_and_its_tasks_are_held(stack: LocalDaemons) -> None:
     with RecordsWatch(cluster) as watch:
         job = start_wordcount(cluster, "/secure/input", "/secure/counted", maps=MAPS, options=options()).wait(WITHIN_S)
     assert read_counts(cluster, "/secure/counted") == count_words(TEXT)
-    back = taken_back(watch.granted(), job.application_id)
+    back = taken_back(stack, watch.granted(), job.application_id)
     assert (job.failed_attempts, job.killed_attempts) == (0, back)
     way = measure(cluster, "quicksilver", job, watch, "")
     assert way.disagreeing == ()

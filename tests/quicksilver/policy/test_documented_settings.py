@@ -21,10 +21,10 @@ from quicksilver.cli import cli
 from quicksilver.common.http.certs import make_ca, make_certificate
 from quicksilver.common.http.tokens import Role, add_token
 from quicksilver_lab.cluster.ports import free_port
+from tests.examples import others_long
 from tests.paths import DOCS, ROOT
 
 PAGES: Final = {"README.md": ROOT / "README.md", "operations.md": DOCS / "operations.md"}
-MARKS: Final = {"operations.md": pytest.mark.long}
 
 
 def example(page: Path) -> str:
@@ -75,9 +75,7 @@ def answer(url: str, ca: Path, token: str, process: subprocess.Popen[bytes]) -> 
             time.sleep(0.1)
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=name, marks=MARKS.get(name, ())) for name, page in PAGES.items()]
-)
+@pytest.mark.parametrize("page", others_long(list(PAGES.values())), ids=PAGES)
 def test_the_proxy_starts_and_serves_rest_beyond_loopback(page: Path, tmp_path: Path) -> None:
     listen, rest, token = free_port(), free_port(), certified(tmp_path)
     address = "yarn.resourcemanager.scheduler.address"

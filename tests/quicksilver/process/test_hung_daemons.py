@@ -18,7 +18,6 @@ HANG_S, PATIENCE_S = 3.0, 120.0
 IMPATIENT = f"""
 import sys
 import quicksilver.process.supervisor as s
-from tests.examples import others_long
 s.HANG_S, s.ABORT_S, s.LOOK_S = {HANG_S}, 1.0, 0.2
 look = s.Supervisor._end_hung
 def looks(self):

@@ -13,7 +13,7 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver_apps.yarn.yarn_client import AmClient, RemoteCallError
 
 ANSWER_S: Final = 60.0
-"""A call without an answer for so long is made again on a new connection."""
+"""How long a call waits for its answer, before it is made again on a new connection."""
 AGAIN_S: Final = 1.0
 GIVE_UP_S: Final = 900.0
 """So long the ResourceManager may be away (yarn.resourcemanager.connect.max-wait.ms)."""
