@@ -4,8 +4,8 @@ usage: site.py [FOLDER]         docs/, for who runs quicksilver: into quicksilve
        site.py --lab [FOLDER]   lab/docs/, for who studies it: into build/lab-site
 
 Pages from outside docs/ join, links to files beside docs/ lead to their places in the site, state diagrams become
-tables, and pages that may be missing leave the navigation. A link from lab/docs/ to a page of the other site becomes
-its path.
+tables, and pages that may be missing leave the navigation. Kept results become pages of the lab's site. A link from
+lab/docs/ to a page of the other site becomes its path.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ CONFIG: Final = "mkdocs.yml"
 LAB_CONFIG: Final = "lab/mkdocs.yml"
 PAGES: Final = {"hadoop-conf.md": "hadoop-conf/README.md", "changelog.md": "CHANGELOG.md"}
 """Pages of the site of docs/ that lie outside docs/."""
+FIGURES: Final = "lab/figures"
+"""Results that are kept; each has a page in the site of the lab."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 _MERMAID: Final = re.compile(r"^```mermaid\nstateDiagram-v2\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _STEP: Final = re.compile(r"^\s*(\S+) --> (\S+?)(?:: (.*))?$", re.MULTILINE)
+_KEPT: Final = re.compile(r"\]\(\.\./figures/([^)\s]+)\.json\.xz\)")
 _OUTSIDE: Final = re.compile(r"\[([^\]]*)\]\((?:\.\./)+([^)\s]+)\)")
 
 
@@ -56,6 +59,8 @@ def prepare(root: Path, folder: Path, config_name: str = CONFIG) -> Path:
     shutil.copytree((root / config_name).parent / config["docs_dir"], docs)
     if config_name == CONFIG:
         _add_outer_pages(root, docs)
+    elif (root / FIGURES).is_dir():
+        _add_figures(root / FIGURES, docs / "figures")
     for name in (*config["extra_css"], config["theme"]["favicon"]):  # both sites look alike
         copy = docs / name
         copy.parent.mkdir(exist_ok=True)
@@ -104,11 +109,23 @@ def _add_outer_pages(root: Path, docs: Path) -> None:
             shutil.copy(path, copy)
 
 
+def _add_figures(results: Path, pages: Path) -> None:
+    """Write the page of each kept result into a folder."""
+    from quicksilver.report import files as report
+    from quicksilver_lab.bench.keep import SUFFIX, files
+    from quicksilver_lab.bench.page.pages import load, page_of
+
+    pages.mkdir()
+    for file in files(results):
+        report.write(page_of(load(file)), pages / f"{file.name.removesuffix(SUFFIX)}.html")
+
+
 def _inside(markdown: str) -> str:
     """Return a page whose links stay in its site, with tables for diagrams."""
     for name, source in PAGES.items():
         markdown = markdown.replace(f"](../{source}", f"]({name}")
     markdown = markdown.replace("](../hadoop-conf/", "](site-files/")
+    markdown = _KEPT.sub(r"](figures/\1.html)", markdown)
     return _MERMAID.sub(_table, _OUTSIDE.sub(_path, markdown))
 
 

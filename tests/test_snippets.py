@@ -43,11 +43,11 @@ BLOCKS: Final = [block for page in [*PAGES, ROOT / "hadoop-conf" / "README.md"] 
 # fmt: off
 OTHER_PROGRAMS: Final = frozenset((
     "ansible-playbook", "apt", "apt-get", "awk", "bash", "cat", "cd", "cp", "curl", "dnf", "docker",
-    "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "grep", "hadoop", "install",
+    "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "git", "grep", "hadoop", "install",
     "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync",
     "scp", "sh",
     "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn",
-    "yum", "zypper",
+    "xz", "yum", "zypper",
 ))
 # fmt: on
 """Programs and words of the shell that the pages use and that are not checked farther."""

@@ -72,7 +72,8 @@ BENCHMARKS: Final = {
     ),
 }
 _COMMANDS: Final = BENCHMARKS | {
-    "page": BenchCommand("quicksilver_lab.bench.page.__main__:main", "A result as one HTML page.")
+    "page": BenchCommand("quicksilver_lab.bench.page.__main__:main", "A result as one HTML page."),
+    "keep": BenchCommand("quicksilver_lab.bench.keep:main", "A result, compressed, in the repository."),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from quicksilver.report import files
-from quicksilver_lab.bench.page.pages import load, page_of
+from quicksilver_lab.bench.page.pages import html_beside, load, page_of
 from quicksilver_lab.markdown import markdown
 
 
@@ -23,7 +23,7 @@ def main(result: Path, output: Path | None, as_markdown: bool) -> None:
         raise click.ClickException(
             f"{result}: {error}; take a file that a benchmark wrote to ./bench/results"
         ) from error
-    click.echo(files.write(page, output or result.with_suffix(".html")), err=as_markdown)
+    click.echo(files.write(page, output or html_beside(result)), err=as_markdown)
     if as_markdown:
         click.echo(markdown(page), nl=False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +27,11 @@ READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
 
 
 def load(path: Path) -> Mapping[str, Any]:
-    """Return a result's file. Raises ValueError for what is none, OSError."""
-    content = json.loads(path.read_text())
+    """Return a result's file, which may be compressed (.xz). Raises ValueError for what is none, OSError."""
+    try:
+        content = json.loads(lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes())
+    except lzma.LZMAError as error:
+        raise ValueError(f"not compressed by xz: {error}") from error
     if not isinstance(content, dict):
         raise ValueError("not an object")
     return content
@@ -45,4 +49,9 @@ def page_of(result: Mapping[str, Any]) -> Page:
 
 def beside(path: Path) -> Path:
     """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, OSError."""
-    return files.write(page_of(load(path)), path.with_suffix(".html"))
+    return files.write(page_of(load(path)), html_beside(path))
+
+
+def html_beside(path: Path) -> Path:
+    """Return the path of the page of a result's file: NAME-TIME.html beside it."""
+    return path.with_name(f"{path.name.removesuffix('.xz').removesuffix('.json')}.html")
