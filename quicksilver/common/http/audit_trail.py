@@ -28,16 +28,17 @@ _OPERATIONS: Final = (
 )
 _SECRET: Final = re.compile(r"/ui/log(in|out)\b.*", re.DOTALL)
 """Calls with a token in their body."""
-_ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants")
-"""Messages between proxy and sidecars, many each second."""
+_ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants|/v1/check")
+"""Messages between proxy and sidecars, many each second; checks of a description, which change nothing."""
 MAX_BODY: Final = 2000
 
 
 class AuditTrail:
     """ASGI middleware, around the check of access, so that refused calls are written, too.
 
-    Of calls that prove nothing, the first of each peer in a minute is written, with the number of those left out: they
-    are no means to have the file rotated until what others did is gone.
+    Of calls that are refused or prove nothing, the first of each peer in a minute is written, with the number of those
+    left out: they are no means to have the file rotated until what others did is gone. Of callers who prove who they
+    are it is the first with each status.
     """
 
     def __init__(self, app: ASGIApp, secured: bool = False) -> None:
@@ -75,14 +76,15 @@ class AuditTrail:
         peer = str((scope.get("client") or ("unknown",))[0])
         proved = scope.get(CALLER) or (scope["path"] == _LOGIN and status < 400)
         left_out: int | None = 0
-        if status in (401, 403) or (self._secured and not proved):
-            left_out = self._seldom.left_out(peer)
+        if 400 <= status < 500 or (self._secured and not proved):
+            caller = scope.get(CALLER)
+            left_out = self._seldom.left_out(f"{peer} {caller} {status}" if caller else peer)
         if left_out is not None:
             _write(scope, body, status, peer, left_out)
 
 
 def changes_something(method: str, path: str, query: bytes) -> bool:
-    """Return whether a call belongs into the audit log; reports and grants do not."""
+    """Return whether a call belongs into the audit log; reports, grants and checks do not."""
     if method in _READS:
         return method != "OPTIONS" and path == LOG_LEVEL and sets_level(query)
     return _ROUTINE.fullmatch(path) is None

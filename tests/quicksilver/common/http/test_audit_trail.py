@@ -125,6 +125,28 @@ def test_calls_that_prove_nothing_do_not_rotate_the_file(
     ]
 
 
+def test_refused_calls_of_a_user_do_not_rotate_the_file_either(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("quicksilver.common.process.limits.SELDOM_S", 1e6)
+    configure_audit(AuditSettings(file=file, max_mb=1, files=2))
+    tokens = tmp_path / "tokens"
+    admin, read = ({"Authorization": f"Bearer {add_token(tokens, role)}"} for role in (Role.ADMIN, Role.READ))
+    client = make_client(Security(SecuritySettings(token_file=tokens)))
+    for _ in range(20):
+        client.post("/v1/check", json={"x": "x" * 900}, headers=read)
+        client.post("/v1/bypass", json={}, headers=read)
+        client.post("/v1/bypass", content="{" * 900, headers=admin)
+        client.post("/v1/nowhere", headers=admin)
+    client.post("/v1/bypass", json={"order": "on"}, headers=admin)
+    assert [(line["USER"], line["STATUS"], line.get("LEFT_OUT")) for line in lines(file)] == [
+        ("token:read", "403", None),
+        ("token:admin", "422", None),
+        ("token:admin", "404", None),
+        ("token:admin", "200", None),
+    ]
+
+
 def test_who_proves_something_is_named_by_it(file: Path, tmp_path: Path) -> None:
     """A line of another name in the body, even with a tab in it, is no other user."""
     configure_audit(AuditSettings(file=file))
@@ -142,9 +164,8 @@ def test_who_proves_something_is_named_by_it(file: Path, tmp_path: Path) -> None
 
 def test_the_token_of_a_login_is_in_no_line(file: Path) -> None:
     configure_audit(AuditSettings(file=file))
-    client = make_client(OPEN)
-    for path in ("/ui/login", "/ui/login/", "/ui/logout"):
-        client.post(path, content="token=s3cret&to=nodes")
+    for number, path in enumerate(("/ui/login", "/ui/login/", "/ui/logout")):
+        make_client(OPEN, f"10.0.0.{number}").post(path, content="token=s3cret&to=nodes")
     assert [one["OPERATION"] for one in lines(file)] == ["login", "call", "logout"]
     assert "s3cret" not in file.read_text()
 
