@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -37,6 +38,54 @@ def test_what_is_shared_is_written_once(tmp_path: Path) -> None:
         staged = set(pool.map(lambda _: FolderStaging(tmp_path, "alice").put_once("app.zip", b"same"), range(40)))
     assert len(staged) == 1, "all know the same time of the file"
     assert [each.name for each in (tmp_path / "alice" / "archives").iterdir()] == ["app.zip"]
+
+
+def test_two_users_share_a_folder(tmp_path: Path) -> None:
+    """The first one's folders were closed to the second one."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o1777)
+    stagings = [FolderStaging(tmp_path / "shared", user) for user in ("alice", "bob")]
+    uris = [staging.put_once("app.zip", b"same").uri for staging in stagings]
+    stagings[1].put(stagings[1].folder_of("application_1_2"), "a.json", b"{}")
+    assert uris == [f"file://{tmp_path}/shared/{user}/archives/app.zip" for user in ("alice", "bob")]
+    assert (tmp_path / "shared" / "bob" / "applications" / "application_1_2" / "a.json").read_bytes() == b"{}"
+
+
+def as_user(uid: int, work: Callable[[], object]) -> str:
+    """Return what some work comes to with the rights of a user, or what it raises."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.setgroups([])
+            os.setgid(uid)
+            os.setuid(uid)
+            answer = str(work())
+        except Exception as error:  # noqa: BLE001 - the parent asserts it
+            answer = f"{type(error).__name__}: {error}"
+        os.write(writer, answer.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        answer = file.read()
+    os.waitpid(child, 0)
+    return answer
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="takes two users, and so root")
+def test_a_program_that_another_user_planted_does_not_run() -> None:
+    """What mallory put where alice's folder would be is refused; others of the shared folder are served."""
+    with TemporaryDirectory(prefix="qs-staging-") as name:
+        shared = Path(name)
+        shared.chmod(0o1777)
+
+        def staged(user: str, content: bytes) -> int:
+            return FolderStaging(shared, user).put_once("app.zip", content).size
+
+        assert as_user(1001, lambda: staged("alice", b"evil")) == "4"
+        why = as_user(1002, lambda: staged("alice", b"whole"))
+        assert why.startswith("ClientError: ") and "belongs to the user with the number 1001" in why
+        assert as_user(1002, lambda: staged("bob", b"whole")) == "5"
 
 
 @pytest.mark.parametrize("kind", ["other bytes", "writable", "link"])
@@ -91,6 +140,11 @@ def test_a_folder_into_which_others_may_put_programs(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: os.getuid() + 1)
         refused(r"shared/alice: belongs to the user with the number \d+: .* would run as you")
+    others = os.stat_result((*shared.stat()[:4], max(1, os.geteuid()) + 1, *shared.stat()[5:10]))
+    status = Path.stat
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", lambda path, **more: others if path == shared else status(path, **more))
+        refused(r"shared: belongs to the user with the number \d+, who can replace .*have root own it")
     own.rename(tmp_path / "away")
     own.symlink_to(tmp_path / "away")
     refused(r"shared/alice: is no folder")

@@ -25,7 +25,7 @@ class NameNode:
 
     def __init__(self, standby: bool = False) -> None:
         self.files: dict[str, bytes] = {}
-        self.folders = {"/user/alice": ("alice", "700"), "/base": ("hdfs", "1777")}
+        self.folders = {"/": ("hdfs", "755"), "/user/alice": ("alice", "700"), "/base": ("hdfs", "1777")}
         self.owners: dict[str, tuple[str, str]] = {}
         """Owner and mode of files that are not alice's with 644."""
         self.calls: list[str] = []
@@ -137,6 +137,7 @@ def test_an_archive_that_is_not_ours_is_replaced(tmp_path: Path, content: bytes,
         ("/base/alice", ("alice", "777"), r"hdfs://ns/base/alice: may be written by others"),
         ("/base", ("hdfs", "777"), r"hdfs://ns/base: .*no sticky bit.*`hdfs dfs -chmod 1777 /base`"),
         ("/base", ("hdfs", "x"), r"no sticky bit"),
+        ("/base", ("mallory", "1777"), r"hdfs://ns/base: belongs to mallory, who can replace .*superuser.*--staging"),
     ],
 )
 def test_a_folder_into_which_others_may_put_programs(

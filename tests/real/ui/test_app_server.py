@@ -151,7 +151,7 @@ def test_an_application_by_the_pages_while_the_server_is_killed(lab: Lab, browse
     assert lab.yarn_apps()[app_id]["finalStatus"] == "KILLED"
     spans = lab.client("GET", f"/v1/applications/{app_id}/history", 200)["instances"]
     assert len(spans) == 3 and all(one["ready_s"] and one["ended_s"] for one in spans)
-    eventually(lambda: not list((lab.folder / "staging" / "applications").glob("*")), 30)
+    eventually(lambda: not list((lab.folder / "staging").glob("*/applications/*")), 30)
 
 
 def test_submissions_while_the_server_is_killed(lab: Lab) -> None:
@@ -173,4 +173,4 @@ def test_what_the_cluster_refuses(lab: Lab) -> None:
     assert (
         "/none/input.csv is not there; correct the path" in lab.client.until_state(two, "failed", timeout_s=60)["why"]
     )
-    eventually(lambda: not list((lab.folder / "staging" / "applications").glob("*")), 30)
+    eventually(lambda: not list((lab.folder / "staging").glob("*/applications/*")), 30)

@@ -135,7 +135,10 @@ class HdfsStaging:
         _check_private(place, status.owner, status.owner == self._user, status.mode)
         shared = self._hdfs.status(self._base) if self._base else None
         if shared is not None:
-            _check_sticky(f"{self._hdfs.base}{self._base}", shared.mode, f"hdfs dfs -chmod 1777 {self._base}")
+            place, top = f"{self._hdfs.base}{self._base}", self._hdfs.status("/")
+            _check_sticky(place, shared.mode, f"hdfs dfs -chmod 1777 {self._base}")
+            if shared.owner not in (self._user, top.owner if top is not None else ""):
+                raise _replaceable(place, shared.owner, "HDFS's superuser, who owns / ,")
         self._checked = True
 
 
@@ -229,8 +232,7 @@ class FolderStaging:
         _check_private(str(self._root), f"the user with the number {own.st_uid}", own.st_uid == me, own.st_mode)
         _check_sticky(str(self._base), shared.st_mode, f"chmod 1777 {self._base}")
         if shared.st_uid not in (0, me):
-            problem = f"belongs to the user with the number {shared.st_uid}, who can replace what is in it"
-            raise ClientError(problem, place=str(self._base), remedy="have root own it, or stage elsewhere: --staging")
+            raise _replaceable(str(self._base), f"the user with the number {shared.st_uid}", "root")
         self._checked = True
 
     def _unwritable(self, path: Path, error: OSError) -> ClientError:
@@ -262,6 +264,11 @@ def _check_sticky(place: str, mode: int, remedy: str) -> None:
     if mode & _WRITABLE and not mode & stat.S_ISVTX:
         problem = "may be written by others, and has no sticky bit: they can replace your folder in it"
         raise ClientError(problem, place=place, remedy=f"set the bit: `{remedy}`")
+
+
+def _replaceable(place: str, owner: str, right: str) -> ClientError:
+    remedy = f"have {right} own it, or stage elsewhere: --staging"
+    return ClientError(f"belongs to {owner}, who can replace what is in it", place=place, remedy=remedy)
 
 
 def _link(fresh: Path, path: Path) -> None:
