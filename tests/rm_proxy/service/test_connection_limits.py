@@ -333,6 +333,21 @@ def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.M
     assert hub.renewed == ["appattempt_1700000000000_0001_000001"]
 
 
+def test_malformed_bytes_of_a_master_are_a_fault_of_its_application_alone() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        good = await RegisteredMaster.connect("127.0.0.1", port, app=9)
+        for number in range(1, 4):
+            broken = await RegisteredMaster.connect("127.0.0.1", port, app=number)
+            broken.writer.write(b"\x00\x00\x00\x03\xff\xff\xff")
+            assert await broken.reader.read() == b""
+            broken.close()
+        assert await good.beat() == 1
+        good.close()
+
+    hub = whole(test)
+    assert hub.faults == [(FaultKind.PROTOCOL, f"application_1700000000000_000{number}") for number in range(1, 4)]
+
+
 def test_methods_that_masters_invent_make_no_metrics() -> None:
     async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
         master = await RegisteredMaster.connect("127.0.0.1", port)

@@ -152,6 +152,17 @@ def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) ->
     run(story)
 
 
+def test_calls_of_policies_are_measured_from_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            assert not w.running.done()
+
+    measured: list[object] = []
+    monkeypatch.setattr(server, "measure_calls", measured.append)
+    run(story)
+    assert measured == [time.monotonic]
+
+
 def test_announced_waits_and_starts_on_the_kept_session_after_its_master_closed(tmp_path: Path) -> None:
     async def story() -> None:
         async with world(tmp_path, ping_s=0.05) as w:
