@@ -14,6 +14,7 @@ from rm_proxy.api.params import NodeId, Since, Until, ask
 from rm_proxy.history.cluster_sample import Shrink, Shrinks
 from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.store.queries import History
+from rm_proxy.views.cluster_models import NodeDetail
 from rm_proxy.views.history_models import ClusterHistory, ContainerSpan, Kills, NodeTimeline
 
 LastDay = Annotated[float, Query(gt=0, le=86_400, description="Only this time before now, in seconds.")]
@@ -56,12 +57,25 @@ async def timeline_of(
     live: LiveState, history: History, shrinks: Shrinks, node_id: str, last_s: float, now_s: float
 ) -> NodeTimeline:
     """Return a node's last minutes. Raises ApiError when the node is unknown or the store is out."""
+    detail = detail_of(live, node_id)
+    stored = await ask(lambda: history.spans(node_id, now_s - last_s))
+    return drawn_timeline(detail, stored, shrinks, last_s, now_s)
+
+
+def detail_of(live: LiveState, node_id: str) -> NodeDetail:
+    """Return a node as it is now. Raises ApiError when it is unknown."""
     detail = live.node(node_id)
     if detail is None:
         raise ApiError(404, "unknown-node", f"there is no node {node_id}")
-    from_s = now_s - last_s
-    stored, truncated = await ask(lambda: history.spans(node_id, from_s))
-    spans = {span.container_id: span for span in stored}
+    return detail
+
+
+def drawn_timeline(
+    detail: NodeDetail, stored: tuple[list[ContainerSpan], bool], shrinks: Shrinks, last_s: float, now_s: float
+) -> NodeTimeline:
+    """Return a node's last minutes of what the store has, whether it has more, and what runs now."""
+    node_id, from_s = detail.id, now_s - last_s
+    spans = {span.container_id: span.model_copy(deep=True) for span in stored[0]}
     at_s = now_s - (detail.report_age_s or 0.0)
     for container in detail.containers:
         span = spans.setdefault(container.container_id, ContainerSpan(container_id=container.container_id))
@@ -69,7 +83,7 @@ async def timeline_of(
     for shrink in shrinks.of(node_id, from_s):
         _add_shrink(spans, shrink)
     ordered = sorted(spans.values(), key=lambda span: (span.held_s or span.started_s or from_s, span.container_id))
-    return NodeTimeline(node_id=node_id, from_s=from_s, to_s=now_s, containers=ordered, truncated=truncated)
+    return NodeTimeline(node_id=node_id, from_s=from_s, to_s=now_s, containers=ordered, truncated=stored[1])
 
 
 def _add_live(span: ContainerSpan, container: ContainerReport, at_s: float) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Query, Request, Response
 
 from policies.config.schema import full_queue
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import Snapshots
+from quicksilver.common.web.snapshots import ByKey, Shared, Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.application_routes import Listing, OfState, entry, list_applications
 from rm_proxy.api.params import ask
 from rm_proxy.store.applications import AppFilter
 from rm_proxy.views.application_models import ApplicationEntry
-from rm_proxy.views.cluster_models import ApplicationInfo
+from rm_proxy.views.cluster_models import ApplicationInfo, ListPage
 from rm_proxy.views.explain import tell_application
+from rm_proxy.views.history_models import AppStory
+from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitHistogram
 
 SHOWN: Final = 500
 """Applications of the list, containers of an application."""
@@ -31,7 +33,10 @@ def applications_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
     lists = Snapshots(lambda key: _list(parts, key), 3.0, share=STORE_SHARE)
-    details = Snapshots(lambda app_id: _detail(parts, app_id), 3.0, share=STORE_SHARE)
+    stored: ByKey[Shared[_Stored]] = ByKey(
+        lambda app_id: Shared(lambda: _stored(parts, app_id), 3.0, share=STORE_SHARE)
+    )
+    details = Snapshots(lambda app_id: _detail(parts, app_id, stored.of(app_id)), 3.0)
 
     @router.get("/applications")
     async def applications(request: Request) -> Response:
@@ -81,19 +86,36 @@ async def _list(parts: ApiParts, key: tuple[Any, ...]) -> bytes:
     return page.model_dump_json().encode()
 
 
-async def _detail(parts: ApiParts, app_id: str) -> dict[str, Any]:
-    """Return all that the page of an application shows; `app` is null where nothing is known of it."""
+class _Stored(NamedTuple):
+    """What the store has of an application."""
+
+    story: AppStory
+    waits: WaitHistogram
+    spans: ListPage[AppContainer]
+    losses: ListPage[ContainerEventInfo]
+
+
+async def _stored(parts: ApiParts, app_id: str) -> _Stored:
+    """Return what the store has of an application; on a busy host these queries take long."""
     live, history, now_s = parts.live, parts.history, time.time()
     still = live.open_waits(now_s, app_id)
-    story = await ask(lambda: history.story(app_id, still))
+    return _Stored(
+        await ask(lambda: history.story(app_id, still)),
+        await ask(lambda: history.containers.waits(app_id, waiting=still, now_s=now_s)),
+        await ask(lambda: history.containers.spans(app_id, limit=SHOWN)),
+        await ask(lambda: history.containers.events(app_id=app_id, kinds=LOSSES, limit=200)),
+    )
+
+
+async def _detail(parts: ApiParts, app_id: str, shared: Shared[_Stored]) -> dict[str, Any]:
+    """Return all that the page of an application shows; `app` is null where nothing is known of it."""
+    stored, live, now_s = await shared.get(), parts.live, time.time()
+    story = stored.story.model_copy(deep=True)
     story.live = live.application(app_id)
     known = story.live or story.application
     if known is None:
         return {"app": None}
     story.story = tell_application(story)
-    waits = await ask(lambda: history.containers.waits(app_id, waiting=still, now_s=now_s))
-    spans = await ask(lambda: history.containers.spans(app_id, limit=SHOWN))
-    losses = await ask(lambda: history.containers.events(app_id=app_id, kinds=LOSSES, limit=200))
     app: ApplicationEntry = entry(
         ApplicationInfo(**known.model_dump()), now_s, running=story.live is not None, ledger=story.ledger
     )
@@ -101,20 +123,21 @@ async def _detail(parts: ApiParts, app_id: str) -> dict[str, Any]:
     if story.ledger is not None:
         story.ledger.shrinks += live.shrinks_now(app_id)
     reported = live.containers_of(app_id)
-    for span in spans.items:
+    spans = [span.model_copy(update={"shrunk": list(span.shrunk)}) for span in stored.spans.items]
+    for span in spans:
         here = reported.get(span.container_id)
         if here is not None and not span.end:
             span.now, span.why, span.times_shrunk = here.state.value, here.why, here.times_shrunk
-    by_id = {span.container_id: span for span in spans.items}
+    by_id = {span.container_id: span for span in spans}
     for shrink in parts.shrinks.of_containers(by_id):
         by_id[shrink.container_id].shrunk.append((shrink.from_s, shrink.to_s))
     return {
         "now_s": now_s,
         "app": app.model_dump(mode="json"),
         "waiting": waiting.model_dump(mode="json") if waiting is not None else None,
-        "waits": waits.model_dump(mode="json"),
+        "waits": stored.waits.model_dump(mode="json"),
         "story": story.model_dump(mode="json", exclude={"live", "application"}),
-        "containers": [span.model_dump(mode="json") for span in spans.items],
-        "more": spans.more,
-        "losses": [loss.model_dump(mode="json") for loss in losses.items],
+        "containers": [span.model_dump(mode="json") for span in spans],
+        "more": stored.spans.more,
+        "losses": [loss.model_dump(mode="json") for loss in stored.losses.items],
     }

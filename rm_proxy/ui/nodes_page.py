@@ -7,13 +7,13 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
-from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import PageSnapshot, Snapshots
+from quicksilver.common.web.snapshots import ByKey, PageSnapshot, Shared, Snapshots
 from rm_proxy.api.app import ApiParts
-from rm_proxy.api.cluster_routes import timeline_of
-from rm_proxy.api.params import NodeId
+from rm_proxy.api.cluster_routes import detail_of, drawn_timeline
+from rm_proxy.api.params import NodeId, ask
 from rm_proxy.ui.node_rows import node_rows
+from rm_proxy.views.history_models import ContainerSpan
 
 NODES_S: Final = 3.0
 NODE_S: Final = 2.0
@@ -26,7 +26,8 @@ def nodes_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the pages."""
     router = APIRouter()
     rows = PageSnapshot(lambda: node_rows(parts.live), NODES_S)
-    details = Snapshots(lambda key: _node(parts, *key), NODE_S, share=STORE_SHARE)
+    stored: ByKey[Shared[_Spans]] = ByKey(lambda key: Shared(lambda: _stored(parts, *key), NODE_S, share=STORE_SHARE))
+    details = Snapshots(lambda key: _node(parts, *key, stored=stored.of(key)), NODE_S)
 
     @router.get("/nodes")
     async def nodes(request: Request) -> Response:
@@ -58,10 +59,17 @@ def nodes_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _node(parts: ApiParts, node_id: str, last_s: int) -> dict[str, Any]:
+_Spans = tuple[list[ContainerSpan], bool]
+
+
+async def _stored(parts: ApiParts, node_id: str, last_s: int) -> _Spans:
+    """Return the containers of a node's last minutes, and whether there were more; on a busy host this takes long."""
+    since_s = time.time() - last_s
+    return await ask(lambda: parts.history.spans(node_id, since_s))
+
+
+async def _node(parts: ApiParts, node_id: str, last_s: int, *, stored: Shared[_Spans]) -> dict[str, Any]:
     """Return a node with its containers and its last minutes. Raises ApiError."""
-    detail = parts.live.node(node_id)
-    if detail is None:
-        raise ApiError(404, "unknown-node", f"there is no node {node_id}")
-    timeline = await timeline_of(parts.live, parts.history, parts.shrinks, node_id, last_s, time.time())
+    detail = detail_of(parts.live, node_id)
+    timeline = drawn_timeline(detail, await stored.get(), parts.shrinks, last_s, time.time())
     return {"node": detail.model_dump(), "timeline": timeline.model_dump()}

@@ -7,18 +7,23 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from quicksilver.common.web.pages import Pages
-from quicksilver.common.web.snapshots import PageSnapshot
+from quicksilver.common.web.snapshots import PageSnapshot, Shared
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.params import ask
+from rm_proxy.views.cluster_models import ListPage
+from rm_proxy.views.service_models import ChangeInfo
 
 SHOWN: Final = 300
 """Changes."""
+STORE_SHARE: Final = 0.02
+"""Part of the time that queries of the store for the page may take."""
 
 
 def policies_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the page."""
     router = APIRouter()
-    state = PageSnapshot(lambda: _state(parts), 3.0, share=0.02)
+    changes = Shared(lambda: ask(lambda: parts.history.changes(limit=SHOWN, starts=False)), 3.0, share=STORE_SHARE)
+    state = PageSnapshot(lambda: _state(parts, changes), 3.0)
 
     @router.get("/policies")
     async def policies(request: Request) -> Response:
@@ -31,11 +36,10 @@ def policies_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     return router
 
 
-async def _state(parts: ApiParts) -> dict[str, Any]:
-    changes = await ask(lambda: parts.history.changes(limit=SHOWN, starts=False))
+async def _state(parts: ApiParts, changes: Shared[ListPage[ChangeInfo]]) -> dict[str, Any]:
     info = parts.live.policies().model_dump(mode="json", exclude={"available"})
     return {
         "policies": info,
         "compare": [comparison.model_dump(mode="json") for comparison in parts.live.comparisons()],
-        "changes": [change.model_dump(mode="json") for change in changes.items],
+        "changes": [change.model_dump(mode="json") for change in (await changes.get()).items],
     }

@@ -11,10 +11,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from fastapi import Request, Response
 
+T = TypeVar("T")
 _WORTH_PACKING: Final = 1000
 LIMIT_S: Final = 60.0
 """No page is older than this, however long it takes to make: a busy moment is soon over."""
@@ -49,12 +50,43 @@ def answer(request: Request, rendering: Rendered) -> Response:
     return Response(body, media_type="application/json", headers=headers)
 
 
-class PageSnapshot:
+class Shared(Generic[T]):
     """What `build` returned, for `every_s` seconds; callers that come while it is being made wait for the same one.
 
-    build: runs in the event loop, so it either is quick or a coroutine. A failure goes to the callers and is not kept.
+    A failure goes to the callers and is not kept.
     share: part of the time that building may take; what took long is kept for longer, up to LIMIT_S. For queries of
     the store.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Awaitable[T]],
+        every_s: float,
+        *,
+        share: float = 1.0,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._build, self._every_s, self._share, self._clock_s = build, every_s, share, clock_s
+        self._last: tuple[T] | None = None
+        self._until_s = 0.0
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> T:
+        """Return the value of now; it is shared, and not to be changed."""
+        if self._last is None or self._clock_s() >= self._until_s:
+            async with self._lock:
+                if self._last is None or self._clock_s() >= self._until_s:
+                    begun_s = self._clock_s()
+                    self._last = (await self._build(),)
+                    now_s = self._clock_s()
+                    self._until_s = now_s + max(self._every_s, min(LIMIT_S, (now_s - begun_s) / self._share))
+        return self._last[0]
+
+
+class PageSnapshot:
+    """What `build` returned, rendered; kept as `Shared` keeps it.
+
+    build: runs in the event loop, so it either is quick or a coroutine.
     """
 
     def __init__(
@@ -65,42 +97,43 @@ class PageSnapshot:
         share: float = 1.0,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._build, self._every_s, self._share, self._clock_s = build, every_s, share, clock_s
-        self._last: Rendered | None = None
-        self._until_s = 0.0
-        self._lock = asyncio.Lock()
+        async def render() -> Rendered:
+            content = build()
+            return rendered(await content if inspect.isawaitable(content) else content)
+
+        self._shared = Shared(render, every_s, share=share, clock_s=clock_s)
 
     async def get(self) -> Rendered:
         """Return the rendering of now."""
-        if self._last is None or self._clock_s() >= self._until_s:
-            async with self._lock:
-                if self._last is None or self._clock_s() >= self._until_s:
-                    begun_s = self._clock_s()
-                    content = self._build()
-                    self._last = rendered(await content if inspect.isawaitable(content) else content)
-                    now_s = self._clock_s()
-                    self._until_s = now_s + max(self._every_s, min(LIMIT_S, (now_s - begun_s) / self._share))
-        return self._last
+        return await self._shared.get()
 
     async def response(self, request: Request) -> Response:
         """Answer a call with it."""
         return answer(request, await self.get())
 
 
-class Snapshots:
-    """A snapshot for each of the last keys, as for each node that somebody looks at."""
+class ByKey(Generic[T]):
+    """One of a kind for each of the last keys, as for each node that somebody looks at; of more the oldest goes."""
 
-    def __init__(
-        self, build: Callable[[Any], Any | Awaitable[Any]], every_s: float, *, share: float = 1.0, limit: int = 64
-    ) -> None:
-        self._build, self._every_s, self._share, self._limit = build, every_s, share, limit
-        self._known: OrderedDict[Any, PageSnapshot] = OrderedDict()
+    def __init__(self, make: Callable[[Any], T], limit: int = 64) -> None:
+        self._make, self._limit = make, limit
+        self._known: OrderedDict[Any, T] = OrderedDict()
 
-    def of(self, key: Any) -> PageSnapshot:
-        """Return the snapshot of a key; `build` gets the key."""
+    def of(self, key: Any) -> T:
+        """Return the one of a key."""
         if key not in self._known:
-            self._known[key] = PageSnapshot(lambda: self._build(key), self._every_s, share=self._share)
+            self._known[key] = self._make(key)
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return self._known[key]
+
+
+class Snapshots(ByKey[PageSnapshot]):
+    """A snapshot for each of the last keys."""
+
+    def __init__(
+        self, build: Callable[[Any], Any | Awaitable[Any]], every_s: float, *, share: float = 1.0, limit: int = 64
+    ) -> None:
+        """build: gets the key."""
+        super().__init__(lambda key: PageSnapshot(lambda: build(key), every_s, share=share), limit)
