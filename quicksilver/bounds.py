@@ -59,6 +59,7 @@ from rm_proxy.queue_metrics import MAX_ENDS
 from rm_proxy.relay.relay import MAX_OUTSTANDING as MAX_CALLS_OF_MASTER
 from rm_proxy.service import reload
 from rm_proxy.service.connections.connection_limits import SMALL_BYTES
+from rm_proxy.service.connections.costly_attempts import ATTEMPT_RATIO, SLICE_S, SLICES, USER_RATIO
 from rm_proxy.service.sampling.decision_sampling import MAX_KINDS
 from rm_proxy.store.applications import MAX_REMEMBERED as MAX_STORED_APPS
 from rm_proxy.store.writer import MAX_TEXT
@@ -171,6 +172,12 @@ def _calls() -> Sequence[Bound]:
             f"{size(MAX_READ_BYTES)}, {MAX_ROWS} rows, {MAX_RELEASES} releases, as many names on its blacklist; "
             f"{MAX_ROWS_KEPT}",
             "passes unread: what this attempt asks for stays guaranteed until it registers again",
+            '`resyncs_total{step="too-large"}`',
+        ),
+        Bound(
+            "time of the proxy that one attempt, or all of one user, may take while others wait",
+            f"{ATTEMPT_RATIO:.0%} of the last {SLICE_S * SLICES:.0f} s; {USER_RATIO:.0%}",
+            "the costliest attempt passes unread until it registers again",
             '`resyncs_total{step="too-large"}`',
         ),
         Bound(

@@ -87,6 +87,8 @@ class AllocateExchange:
         """Whether an answer came since the last request: only then an ask can have been left ungranted."""
         self._reported_ends: frozenset[str] = frozenset()
         """Completions in the last answer, until the next request confirms them."""
+        self._costly = ""
+        """Why the next request passes unread, whatever its size; "" where it is read."""
 
     @property
     def at_rest(self) -> bool:
@@ -110,12 +112,17 @@ class AllocateExchange:
 
     # Requests
 
+    def pass_from_now(self, why: str) -> None:
+        """Let the next request pass unread, and the attempt's asks as they are: reading them costs too much."""
+        self._costly = why if self._tracked else ""
+
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""
         self.allocates += 1
         if self._registration.state is AttemptState.FINISHED:
             return None
-        if why := too_large(body):
+        if why := too_large(body) or self._costly:
+            self._costly = ""
             return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)

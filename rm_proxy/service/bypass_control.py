@@ -17,8 +17,10 @@ from quicksilver.common.process.logs import get_logger
 from rm_proxy.attempt.effects import BypassPhase, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind, Order
+from rm_proxy.domain.ids import app_of_attempt
 from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.connections.costly_attempts import CostlyAttempts
 from rm_proxy.store.rows import Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import ChangeRow
@@ -42,6 +44,7 @@ class BypassControl:
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
         self._ordered = False
+        self.costly = CostlyAttempts(self._user, coordinator.modes.budget.limits.added_s)
 
     # Faults and lateness
 
@@ -70,8 +73,18 @@ class BypassControl:
     def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
         late_s = max(0.0, loop.time() - self._due_s)
         self._metrics.late_s.observe(late_s)
-        self._coordinator.modes.budget.measure(late_s, MEASURE_S + late_s, time.time())
+        costly = self.costly.measure(late_s, loop.time())
+        attempt = self._coordinator.attempts.get(costly.attempt_id) if costly is not None else None
+        if costly is not None and attempt is not None:  # the lateness is that attempt's, and not the proxy's
+            attempt.exchange.pass_from_now(costly.why)
+        else:
+            self._coordinator.modes.budget.measure(late_s, MEASURE_S + late_s, time.time())
         self.start()
+
+    def _user(self, attempt_id: str) -> str:
+        """Return the user of an attempt; its own id while YARN's record is not known."""
+        app = self._coordinator.inventory.app(app_of_attempt(attempt_id))
+        return app.user if app is not None else attempt_id
 
     # Turns
 

@@ -180,9 +180,7 @@ class EffectHandlers:
 
     def _too_large(self, effect: TooLarge) -> None:
         self._metrics.resyncs.labels("too-large").inc()
-        text = (
-            "an application asks for so much that its asks pass unread: they stay guaranteed until it registers again"
-        )
+        text = "asks of an application are too much to be read: they pass, and stay guaranteed until it registers again"
         log.warning(text, application=effect.app_id, why=effect.why)
 
     def _bad_tags(self, effect: BadTags) -> None:

@@ -216,6 +216,7 @@ class Proxy:
             write_note=self.journal.write,
             fault=self.bypass.fault,
             restore=self.recovery.restore,
+            spent=self.bypass.costly.spent,
         )
 
     def _app(self) -> FastAPI:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from time import time
+from time import monotonic, time
 from typing import Final
 
 from hadoop_rpc.errors import RemoteProtocolError
@@ -21,6 +21,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
 from rm_proxy.relay.relay import ALLOCATE, FINISH, REGISTER, Relay
 from rm_proxy.service.connections.connection_limits import ConnectionLimits, connection_limit
+from rm_proxy.service.connections.costly_attempts import COSTLY_S
 from rm_proxy.service.connections.rm_connection import RmConnection
 from rm_proxy.service.connections.upstream import Upstream
 
@@ -96,6 +97,8 @@ class ConnectionParts:
     """Counts a fault; the application is "" when the fault belongs to none."""
     restore: Callable[[str], None]
     """Called with the id of an attempt over which the proxy's own code failed."""
+    spent: Callable[[str, float], None]
+    """Called with the id of an attempt and the seconds that a costly message of it took."""
 
 
 class AmConnection(PairedSocket):
@@ -157,9 +160,13 @@ class AmConnection(PairedSocket):
 
     def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
         """Give bytes to the relay; an exception in it closes this connection alone, and is a fault."""
+        begun_s = monotonic()
         try:
             self._execute(handle(data, time()))
             self._count_unread()
+            took_s = monotonic() - begun_s
+            if took_s > COSTLY_S and self.relay.attempt is not None:
+                self._parts.spent(self.relay.attempt.id, took_s)
         except RemoteProtocolError as error:
             self._parts.metrics.protocol_errors.labels(side).inc()
             log_line = log.warning if self.relay.attempt is not None else _seldom.warning

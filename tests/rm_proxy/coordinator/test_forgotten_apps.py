@@ -24,7 +24,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 def runs(world: Coordinator, number: int, *, recorded: bool, finishes: bool = True) -> str:
     """Have an application log in, register, ask and finish; recorded: whether YARN's REST tells of it."""
     app_id, now_s = f"application_{TIMESTAMP}_{number:04}", float(number)
-    record = AppRecord(app_id, "MAPREDUCE", "default", "u", f"job {number}", (), 0, now_s)
+    record = AppRecord(app_id, "default", "u", "MAPREDUCE", f"job {number}", (), 0, now_s)
     if recorded:
         world.inventory.update_app(record)
     attempt = world.attempt(f"appattempt_{TIMESTAMP}_{number:04}_000001")

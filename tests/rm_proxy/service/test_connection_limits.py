@@ -113,6 +113,7 @@ class Hub:
             write_note=lambda attempt_id, note: None,
             fault=lambda kind, app_id: self.faults.append((kind, app_id)),
             restore=self.renewed.append,
+            spent=lambda attempt_id, took_s: None,
         )
 
     async def start(self, stack: AsyncExitStack, stand_in: type[StandIn]) -> int:
