@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.extras import missing
 from quicksilver.report.model import ReportEstimate
 from quicksilver.report.stats import interval
 from quicksilver.simulator.figures import ALL, HIGHER_IS_BETTER
@@ -154,12 +155,11 @@ def _column(values: list[Any]) -> list[Any]:
 
 
 def _pyarrow(path: Path) -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ModuleNotFoundError as error:
-        remedy = "run pip install 'yarn-quicksilver[parquet]', or ask for csv"
-        raise QuicksilverError(f"no Parquet without {error.name}", place=str(path), remedy=remedy) from error
+    if remedy := missing("pyarrow"):
+        raise QuicksilverError("no Parquet without pyarrow", place=str(path), remedy=f"{remedy}, or ask for csv")
+    import pyarrow
+    from pyarrow import parquet
+
     return pyarrow, parquet
 
 

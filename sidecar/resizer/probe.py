@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from quicksilver.common.extras import missing
 from quicksilver.common.hadoop.conf import HadoopConf
 from sidecar.resizer.base import Resizer, ResizeRefusedError
 from sidecar.resizer.cgroup.v1 import Cgroup1
@@ -145,6 +146,9 @@ def _with_docker(mechanism: str, choice: Chosen, url: str | None) -> Chosen:
     """Put Docker before the chosen resizer; its daemon may be down for now, so it is not asked."""
     if mechanism != "docker" or choice.resizer is None:
         return choice
+    if remedy := missing("docker"):
+        why = f"Docker's containers need the package docker, which is not installed; {remedy}"
+        return replace(choice, why_not={**choice.why_not, "docker": why})
     from sidecar.resizer.composite import DockerOr
     from sidecar.resizer.docker.resizer import DockerResizer
 

@@ -96,6 +96,7 @@ def test_the_runtime_lock_is_a_part_of_the_development_lock() -> None:
 def test_the_runtime_lock_has_every_dependency_of_what_runs_on_hosts() -> None:
     pinned = {canonicalize_name(Requirement(line).name) for line in locked("requirements.lock")}
     lines = {line for found in (MAIN, APPS) for line in found["dependencies"]} - {f"{MAIN['name']}=={MAIN['version']}"}
+    lines |= {line for extra in ("avro", "docker", "postgres") for line in MAIN["optional-dependencies"][extra]}
     wanted = {canonicalize_name(Requirement(line).name) for line in lines}
     assert wanted <= pinned
     assert not {"matplotlib", "pyarrow", "pytest", "hatchling"} & pinned

@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.extras import missing
 from quicksilver.common.store.sqlite_file import StoreFile
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ def checked_url(url: str, place: str) -> URL:
         raise SettingsError(f"{parsed.drivername!r} is not supported", place=place, remedy=remedy)
     if driver == "sqlite":
         _check_file(parsed.database, place)
+    elif remedy := missing("psycopg"):
+        raise SettingsError("PostgreSQL needs psycopg, which is not installed", place=place, remedy=remedy)
     return parsed.set(drivername=driver)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from quicksilver.simulator.traces.formats.avro import reader
+from quicksilver.common.extras import missing
 from quicksilver.simulator.traces.jsons import faults_named, object_of
 from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, leave_out, lines, met, unreadable
 from quicksilver.simulator.traces.spec import (
@@ -186,6 +186,8 @@ def _json_events(path: Path) -> Iterator[Event]:
 
 
 def _binary_events(path: Path) -> Iterator[Event]:
+    if remedy := missing("fastavro"):
+        raise TraceError("is in Avro's binary form, which needs fastavro", place=str(path), remedy=remedy)
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as octets:
             yield from _decoded(path, octets)
@@ -195,6 +197,8 @@ def _binary_events(path: Path) -> Iterator[Event]:
 
 def _decoded(path: Path, octets: mmap.mmap) -> Iterator[Event]:
     """Yield the events behind the schema, which is the second line. Raises TraceError, ValueError."""
+    from quicksilver.simulator.traces.formats.avro import reader
+
     file = cast(IO[bytes], octets)  # which reads no more than there is, whatever a length in it says
     octets.seek(octets.find(b"\n") + 1)
     read = reader(json.loads(octets.readline()[:LONGEST]))
