@@ -122,12 +122,13 @@ protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 EXTRAS := --extra avro --extra docker --extra postgres # what packages, archive and images have
 LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver --no-emit-package yarn-quicksilver-apps
 lock: setup ## resolve all dependencies anew: development, what a node installs (with its SBOM), mutation tests, PySpark
-	$(PYTHON) -m pip install --quiet uv
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade uv
 	$(LOCK) --upgrade --group dev --extra otel --extra parquet $(EXTRAS) pyproject.toml apps/pyproject.toml lab/pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock $(EXTRAS) pyproject.toml apps/pyproject.toml -o requirements.lock
 	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet $(EXTRAS) pyproject.toml apps/pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
 	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
 	$(LOCK) --group sbom -o requirements-sbom.lock
+	$(LOCK) --group setup -o requirements-setup.lock
 	$(PYTHON) scripts/sbom
 
 docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
