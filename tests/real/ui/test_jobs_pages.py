@@ -15,8 +15,11 @@ from tests.real.test_jobs import MAPS_Q
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium
 
 pytestmark = pytest.mark.hadoop
-MAPS = 20
-"""Of each of two jobs: more than the nodes have room for, so that some wait."""
+MAPS = 32
+"""Of each of two jobs: more than the nodes have room for, so that some wait, for longer than a page takes to open.
+
+On two cores the maps leave Chromium next to nothing: its first page took more than a minute.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +70,24 @@ def waiting(stack: LocalDaemons) -> str:
     return ""
 
 
+def shown_waiting(stack: LocalDaemons, browser: Browser, url: str) -> str:
+    """Return an application that waits, and that its page shows to wait; a moment later its containers may have begun.
+
+    The page stays open.
+    """
+    app = waiting(stack)
+    if app:
+        browser.open(f"{url}/{app}")
+    shown = app and browser.run("return Number(document.querySelector('#waiting').textContent)")
+    return app if shown and browser.texts_at_once("#why .code") else ""
+
+
 def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, browser: Browser) -> None:
-    jobs = [start_pi(overlay_cluster, f"pages-{number}", MAPS, 2_000_000) for number in range(2)]
-    app = until(lambda: waiting(stack))
     url = f"{stack.url}/ui"
-    browser.open(f"{url}/applications/{app}")
-    browser.until(
-        "return document.querySelectorAll('#why li').length > 0"
-        " && Number(document.querySelector('#waiting').textContent) > 0"
-    )
-    assert (
-        browser.texts_at_once("#why .code")
-        and browser.run("return document.querySelector('#state').innerText") == "running"
-    )
+    browser.open(f"{url}/applications")  # once, while the machine is quiet
+    jobs = [start_pi(overlay_cluster, f"pages-{number}", MAPS, 2_000_000) for number in range(2)]
+    app = until(lambda: shown_waiting(stack, browser, f"{url}/applications"))
+    assert browser.run("return document.querySelector('#state').innerText") == "running"
     seen(browser, f"{url}/applications/{app}", "real-application")
     container = until(lambda: stack.get(f"/v1/applications/{app}/containers?kind=Q")["items"])[-1]["container_id"]
     seen(browser, f"{url}/containers/{container}", "real-container")
@@ -96,7 +104,7 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
 
     reload_from_the_page(stack, browser, f"{url}/policies")
 
-    done = [job.wait(timeout_s=240).application_id for job in jobs]
+    done = [job.wait(timeout_s=400).application_id for job in jobs]
     assert app in done
     finished = "/v1/applications?state=finished&ledger=true&sort=-submitted"
     rows = {row["id"]: row for row in until(lambda: both(stack.get(finished)["items"], done))}
