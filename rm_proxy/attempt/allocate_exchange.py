@@ -59,6 +59,10 @@ class Parts:
     """Ends the tracking of the attempt's asks, and returns what has the ResourceManager hold them as they came."""
 
 
+LONG_BYTES: Final = 50_000
+"""Requests of an attempt that costs too much are not read from this length on: some hundred rows (own)."""
+
+
 class AllocateExchange:
     """Requests and answers are serialised AllocateRequest/ResponseProtos."""
 
@@ -88,7 +92,7 @@ class AllocateExchange:
         self._reported_ends: frozenset[str] = frozenset()
         """Completions in the last answer, until the next request confirms them."""
         self._costly = ""
-        """Why the next request passes unread, whatever its size; "" where it is read."""
+        """Why the next request passes unread, and long ones after it; "" where they are read."""
 
     @property
     def at_rest(self) -> bool:
@@ -107,6 +111,7 @@ class AllocateExchange:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = self._request_id = None
         self.exclusions.start_over()
+        self._costly = ""
         self._answer_came = True
         self._reported_ends = frozenset()
 
@@ -121,8 +126,8 @@ class AllocateExchange:
         self.allocates += 1
         if self._registration.state is AttemptState.FINISHED:
             return None
-        if why := too_large(body) or self._costly:
-            self._costly = ""
+        costly = self._costly if self._tracked or len(body) > LONG_BYTES else ""
+        if why := costly or too_large(body):
             return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.effects import TooLarge
 from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.coordinator.error_budget import ErrorBudget
@@ -102,3 +103,7 @@ def test_the_attempt_passes_unread_and_the_cluster_is_not_late(store: Store, mon
     assert [effect.why for effect in am.attempt.take_effects() if isinstance(effect, TooLarge)] == ["why"]
     am.gets()
     assert am.asks(row("*", 1, priority=8)) == [row("*", 1, priority=8)]
+    am.gets()
+    monkeypatch.setattr(y.AllocateRequestProto, "FromString", None)  # long ones are not even read
+    many = y.AllocateRequestProto(response_id=am.response_id, ask=[row("*", 1, priority=n) for n in range(2000)])
+    assert am.attempt.exchange.on_allocate(many.SerializeToString(), 1.0) is None
