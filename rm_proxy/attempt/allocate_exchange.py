@@ -119,7 +119,7 @@ class AllocateExchange:
 
     def pass_from_now(self, why: str) -> None:
         """Let the next request pass unread, and the attempt's asks as they are: reading them costs too much."""
-        self._costly = why if self._tracked else ""
+        self._costly = why
 
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""

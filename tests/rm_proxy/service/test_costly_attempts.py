@@ -104,6 +104,7 @@ def test_the_attempt_passes_unread_and_the_cluster_is_not_late(store: Store, mon
     am.gets()
     assert am.asks(row("*", 1, priority=8)) == [row("*", 1, priority=8)]
     am.gets()
+    am.attempt.exchange.pass_from_now("why")  # it still costs most
     monkeypatch.setattr(y.AllocateRequestProto, "FromString", None)  # long ones are not even read
     many = y.AllocateRequestProto(response_id=am.response_id, ask=[row("*", 1, priority=n) for n in range(2000)])
     assert am.attempt.exchange.on_allocate(many.SerializeToString(), 1.0) is None
