@@ -16,7 +16,7 @@ COSTLY_S: Final = 0.001
 """Messages that take less are not counted: a heartbeat takes a hundredth of it."""
 SLICE_S, SLICES = 1.0, 10
 """The last ten seconds count, in parts of one."""
-LATE_S: Final = 0.25
+LATE_S: Final = 0.1
 """While the loop is not later than this nobody is harmed."""
 BUSY_RATIO: Final = 0.5
 """While the process has less of a core than this it is its host that is busy."""
