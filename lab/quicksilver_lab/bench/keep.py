@@ -49,7 +49,7 @@ def repeatable(argv: Iterable[str]) -> Iterator[str]:
         module = program.with_suffix("").parts[program.parts.index("quicksilver_lab") :]
         yield from ("python", "-m", ".".join(module))
     else:
-        yield program.name
+        yield program.parent.name if program.name == "__main__.py" else program.name
     for word in words:
         if word in _OF_THE_MACHINE:
             next(words, "")

@@ -58,6 +58,7 @@ def test_the_page_lists_them_as_they_are() -> None:
             ["/a/lab/quicksilver_lab/bench/zoe/figure1.py", "--results=/b"],
             "python -m quicksilver_lab.bench.zoe.figure1",
         ),
+        (["/a/quicksilver/__main__.py", "bench", "relay"], "quicksilver bench relay"),
         (["quicksilver", "bench", "relay", "--base-port"], "quicksilver bench relay"),
     ],
 )
