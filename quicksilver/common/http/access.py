@@ -195,11 +195,14 @@ class OwnHost:
 
     def __init__(self, app: ASGIApp, *, names: Names, failures: Failures) -> None:
         self._app, self._names, self._failures = app, names, failures
+        self._judged: str | None = None
+        """A Host header that was judged as own: sidecars send the same one with each report."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judge the call, then pass it on or answer it."""
         host = Headers(scope=scope).get("host") if scope["type"] == "http" else None
-        if host is None or is_own_host(host, self._names):  # browsers always send it
+        if host is None or host == self._judged or is_own_host(host, self._names):  # browsers always send it
+            self._judged = host
             await self._app(scope, receive, send)
             return
         known = ", ".join(sorted(self._names))

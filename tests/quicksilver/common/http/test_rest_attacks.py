@@ -128,6 +128,14 @@ def test_a_name_that_is_not_the_servers_leads_nowhere(server: RestServer, path: 
         assert (answer.status_code, answer.json()["error"]["code"]) == (403, "unknown-host")
 
 
+def test_an_own_name_before_it_does_not_open_foreign_ones(server: RestServer) -> None:
+    """The name that was judged last is remembered; a call without any name comes from no browser."""
+    for host, status in ((b"", b"403"), (b"localhost", b"200"), (b"evil.example", b"403"), (b"", b"403")):
+        with server.connect(PATIENCE_S) as connection:
+            connection.sendall(b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
+            assert connection.recv(100).split()[1] == status, host
+
+
 def test_a_head_of_the_largest_size_is_answered(server: RestServer) -> None:
     """In pieces, beside a body, and with as many headers as there may be."""
     for sent, status in ((HEAD_BYTES, b"200"), (HEAD_BYTES + 1, b"431")):
