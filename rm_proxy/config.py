@@ -63,7 +63,7 @@ class ProxySettings(SettingsModel):
     """How often queues and their use are read from the ResourceManager."""
     rm_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the ResourceManager's REST may take."""
-    report_fresh_s: float = Field(5.0, gt=0)
+    report_fresh_s: float = Field(6.0, gt=0)
     """Time without a report of its sidecar after which a node gets no queueable containers."""
 
     announce_workers: int = Field(64, ge=1, le=4096)

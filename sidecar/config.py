@@ -131,7 +131,7 @@ class SidecarSettings(SettingsModel):
     oom_score_queueable: int = Field(500, ge=0, le=1000)
     """The least oom_score_adj of queueable containers where containers are resized: the kernel takes them first."""
 
-    report_s: float = Field(1.0, gt=0, le=60)
+    report_s: float = Field(2.0, gt=0, le=60)
     """How often the proxy gets a report; on change at once."""
     coalesce_s: float = Field(0.02, ge=0, le=1)
     """Changes within this time go into one report."""

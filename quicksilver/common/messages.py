@@ -1,6 +1,6 @@
 """REST messages between proxy and sidecars, as pydantic models; JSON on the wire.
 
-The sidecar posts a `Report` to the proxy's `/v1/nodes/{node_id}/report` each second and on change, and gets an `Ack`.
+The sidecar posts a `Report` to the proxy's `/v1/nodes/{node_id}/report` regularly and on change, and gets an `Ack`.
 The proxy posts `Grants` to the sidecar's `/v1/grants` before the application master hears of them.
 Container events stay in the report until they are acknowledged, and are counted once by (boot, seq).
 """

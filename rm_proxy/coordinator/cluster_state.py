@@ -20,7 +20,7 @@ from rm_proxy.domain.hooks import Hooks
 class Limits:
     """Settings of the coordinator; seconds."""
 
-    report_fresh_s: float = 5.0
+    report_fresh_s: float = 6.0
     mapreduce_task_timeout_s: float = 600.0
     hold_by_type_s: dict[str, float] = field(default_factory=dict)
     no_promotion: str = ""

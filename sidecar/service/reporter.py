@@ -1,4 +1,4 @@
-"""Reports to the proxies: each second and on change; events are sent until the active proxy acknowledges them.
+"""Reports to the proxies: regularly and on change; events are sent until the active proxy acknowledges them.
 
 With high availability each ResourceManager has a proxy, and all get every report: a standby knows the nodes when it
 becomes active. Only the active one's answers count, so that it gets every event that the earlier one did not handle.
@@ -27,6 +27,8 @@ from sidecar.metrics import SidecarMetrics
 log = get_logger(__name__)
 _EVENTS_PER_REPORT: Final = 1000
 _REMIND_S: Final = 60.0
+RETRY_S: Final = 1.0
+"""Time to the next report where a proxy did not take the last one."""
 MAX_ANSWER: Final = 8 << 20
 _REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
 
@@ -125,15 +127,18 @@ class Reporter:
 
     async def _run(self, line: ReportLine) -> None:
         while True:
+            every_s = self.settings.report_s
+            if line.reachable is False:
+                every_s = min(every_s, RETRY_S)
             try:
-                async with asyncio.timeout(self.settings.report_s):
+                async with asyncio.timeout(every_s):
                     await line.changed.wait()
                 if line.reachable is False or line.active is False:
-                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to the active proxy
+                    await asyncio.sleep(every_s)  # on change at once, but only to the active proxy
                 else:
                     await asyncio.sleep(self.settings.coalesce_s)
             except TimeoutError:
-                pass  # nothing changed: the report of each second
+                pass  # nothing changed: the regular report
             line.changed.clear()
             await self._send(line)
 

@@ -33,7 +33,7 @@ class Setup:
     node_beat_s: float = 1.0
     """Between heartbeats of a NodeManager."""
     master_beat_s: float = 1.0
-    report_s: float = 1.0
+    report_s: float = 2.0
     """Between reports of a sidecar."""
     start_s: float = 0.1
     """From a start that goes to the NodeManager to its process."""

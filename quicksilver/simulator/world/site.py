@@ -102,7 +102,7 @@ class Site:
         policies: Policies,
         world: Surroundings,
         shares: bool = False,
-        report_s: float = 1.0,
+        report_s: float = 2.0,
     ) -> None:
         """Begin empty. shares: whether containers share the cores, as a `preempt` policy that shrinks has it.
 
