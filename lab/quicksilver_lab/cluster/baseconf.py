@@ -64,7 +64,7 @@ def hdfs_site(spec: ClusterSpec) -> Properties:
 
 def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
     """Return the yarn-site.xml that clients, RM and NMs share."""
-    properties = recovery(spec) | (ha(spec) if spec.ha else {})
+    properties = recovery(spec) | (ha(spec) if spec.ha else {}) | (services(spec, jars) if spec.services else {})
     for rm in spec.resource_managers:
         properties |= {
             f"yarn.resourcemanager.hostname{rm.suffix}": rm.web.host,
@@ -111,6 +111,15 @@ def ha(spec: ClusterSpec) -> Properties:
         "yarn.resourcemanager.cluster-id": f"local-{spec.base_port}",
         "hadoop.zk.address": str(spec.zookeeper),
         "hadoop.zk.timeout-ms": str(spec.zk_timeout_ms),
+    }
+
+
+def services(spec: ClusterSpec, jars: Jars) -> Properties:
+    """Return what lets YARN services run without their API server."""
+    return {
+        "hadoop.registry.zk.quorum": str(spec.zookeeper),
+        "yarn.service.classpath": jars.classpath,
+        "yarn.application.admin.client.class.yarn-service": "org.apache.hadoop.yarn.service.client.ServiceClient",
     }
 
 

@@ -131,7 +131,7 @@ def _addresses(spec: ClusterSpec) -> dict[str, str]:
         addresses |= {f"scheduler{rm.suffix.replace('.', '_')}": str(rm.scheduler)}
         if spec.overlay:
             addresses |= {f"moved_scheduler{rm.suffix.replace('.', '_')}": str(rm.moved_scheduler)}
-    if spec.ha:
+    if spec.has_zookeeper:
         addresses |= {"zookeeper": str(spec.zookeeper)}
     return addresses | {"jobhistory_web": spec.jobhistory_web.url, "namenode_web": spec.namenode_web.url}
 

@@ -60,7 +60,7 @@ class ConfDirs:
         for rm, folder in zip(spec.resource_managers, self.resourcemanagers, strict=True):
             own_id = {"yarn.resourcemanager.ha.id": rm.id} if rm.id else {}
             self._write(folder, merge(yarn, resourcemanager_overlay(spec), own_id), mapred)
-        if spec.ha:
+        if spec.has_zookeeper:
             self.zookeeper.write_text(baseconf.zoo_cfg(spec))
         for node, folder in zip(spec.node_addresses, self.nodemanagers, strict=True):
             own = merge(baseconf.nodemanager_site(spec, node), nodemanager_overlay(spec, node))

@@ -92,11 +92,11 @@ def _history(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
 
 
 def yarn_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
-    """Return the ResourceManagers, with high availability ZooKeeper before them, and the NodeManagers."""
+    """Return the ResourceManagers, before them ZooKeeper where the cluster has one, and the NodeManagers."""
     pairs = zip(spec.node_addresses, conf.nodemanagers, strict=True)
     rms = zip(spec.resource_managers, conf.resourcemanagers, strict=True)
     return [
-        *([_zookeeper(spec, conf)] if spec.ha else []),
+        *([_zookeeper(spec, conf)] if spec.has_zookeeper else []),
         *(_resourcemanager(spec, rm, folder) for rm, folder in rms),
         *(_nodemanager(spec, node, folder) for node, folder in pairs),
     ]

@@ -102,6 +102,10 @@ class ClusterSpec(BaseModel):
     """Have NodeManagers go on with their containers after a restart (yarn.nodemanager.recovery, supervised)."""
     ha: bool = False
     """Two RMs, rm1 and rm2, and the ZooKeeper that elects the active one and has their state; implies rm_recovery."""
+    services: bool = False
+    """What YARN services need: a ZooKeeper for the registry, in which their masters write where containers run, the
+    jars on their masters' class path, and a client that talks to the RM and the masters itself, without an API
+    server."""
     zk_timeout_ms: int = Field(4000, ge=2000)
     """With `ha`: how long ZooKeeper misses an active RM that died before the other one takes over; Hadoop's own default
     is 10,000."""
@@ -138,8 +142,8 @@ class ClusterSpec(BaseModel):
                 f"base_port {self.base_port} with {self.nodes} nodes needs ports up to {self.last_port}; "
                 f"they must stay below {LAST_FIXED_PORT + 1}: choose a lower base_port"
             )
-        if self.rm_only and (self.kerberos or self.ha):
-            raise ValueError("rm_only goes neither with kerberos nor with ha: leave it out")
+        if self.rm_only and (self.kerberos or self.ha or self.services):
+            raise ValueError("rm_only goes with none of kerberos, ha and services: leave it out")
         if self.yarn_only and self.kerberos:
             raise ValueError("yarn_only does not go with kerberos: leave it out")
         if self.spnego and not self.kerberos:
@@ -226,8 +230,13 @@ class ClusterSpec(BaseModel):
         return RmAddresses(rm_id, **{name: self.master(port + offset) for name, port in ports.items()})
 
     @property
+    def has_zookeeper(self) -> bool:
+        """Whether the cluster has a ZooKeeper."""
+        return self.ha or self.services
+
+    @property
     def zookeeper(self) -> HostPort:
-        """ZooKeeper, with `ha`."""
+        """ZooKeeper, with `ha` or `services`."""
         return self.master(50)
 
     @property

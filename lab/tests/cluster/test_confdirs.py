@@ -161,6 +161,16 @@ def test_with_high_availability_each_rm_has_its_own_addresses_and_folder(tmp_pat
     assert "clientPort=18050\n" in conf.zookeeper.read_text()
 
 
+def test_with_services_there_is_a_registry_and_masters_find_the_jars(tmp_path: Path) -> None:
+    conf = written(tmp_path, services=True)
+    client = yarn(conf.client)
+    assert client["hadoop.registry.zk.quorum"] == "127.0.0.1:18050"
+    assert client["yarn.service.classpath"] in client["yarn.application.classpath"]
+    assert client["yarn.application.admin.client.class.yarn-service"].endswith(".ServiceClient")
+    assert "yarn.resourcemanager.ha.enabled" not in client
+    assert "clientPort=18050\n" in conf.zookeeper.read_text()
+
+
 def test_recovery_alone_keeps_the_state_in_a_file(tmp_path: Path) -> None:
     site = yarn(written(tmp_path, rm_recovery=True).resourcemanager)
     assert site["yarn.resourcemanager.store.class"].endswith(".FileSystemRMStateStore")

@@ -79,7 +79,8 @@ def test_nodes_have_a_loopback_address_each() -> None:
         ({"nodes": 0}, "greater than or equal to 1"),
         ({"queues": {"default": 60}}, "queues: capacities must add up to 100, not 60"),
         ({"yarn_only": True, "kerberos": True}, "yarn_only does not go with kerberos"),
-        ({"rm_only": True, "ha": True}, "rm_only goes neither with kerberos nor with ha"),
+        ({"rm_only": True, "ha": True}, "rm_only goes with none of kerberos, ha and services"),
+        ({"rm_only": True, "services": True}, "rm_only goes with none of kerberos, ha and services"),
         ({"colour": "red"}, "Extra inputs are not permitted"),
     ],
 )
