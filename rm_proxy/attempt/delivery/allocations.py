@@ -66,15 +66,18 @@ class Allocations:
         return bool(updates)
 
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
-        """Take over the queueable containers of earlier attempts; returns whether there are any."""
-        queueables = [c for c in containers if self._was_private(c)]
-        for container in queueables:
-            kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
-            live = self._container(container, kind, now_s)
+        """Take over the containers of earlier attempts; returns whether any of them changes for the application."""
+        changed = False
+        for container in containers:
+            private = self._was_private(container)
+            queueable = private and container.execution_type == y.OPPORTUNISTIC
+            live = self._container(container, Kind.QUEUEABLE if queueable else Kind.GUARANTEED, now_s)
             live.start(now_s)
-            self._restore(container)
             self._live.add(live)
-        return bool(queueables)
+            if private:
+                self._restore(container)
+                changed = True
+        return changed
 
     def _was_private(self, container: y.ContainerProto) -> bool:
         """Return whether the proxy once asked for a container; a promoted one is OPPORTUNISTIC no longer."""

@@ -32,6 +32,7 @@ class App:
     """As the ResourceManager has it."""
     response_id: int = 0
     serial: int = 0
+    number_of_attempt: int = 1
 
     @property
     def id(self) -> str:
@@ -39,7 +40,7 @@ class App:
 
     @property
     def attempt(self) -> Attempt:
-        return self.world.attempt(f"appattempt_{TIMESTAMP}_{self.number:04}_000001")
+        return self.world.attempt(f"appattempt_{TIMESTAMP}_{self.number:04}_{self.number_of_attempt:06}")
 
     def proto(self, number: int) -> y.ContainerIdProto:
         proto = y.ContainerIdProto(id=number)

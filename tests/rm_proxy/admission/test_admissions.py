@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
+from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.admission.admissions import CORE_WAIT_S
 from rm_proxy.api.admission_views import admission_info
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.admission.apps import ZOE, App, app, cluster, reported, wants
-from tests.rm_proxy.yarn_messages import report, row
+from tests.rm_proxy.yarn_messages import container, report, row
 
 
 def zoe(policy: str = "flexible", **settings: Any) -> Coordinator:
@@ -136,6 +139,29 @@ def test_after_a_restart_those_that_hold_containers_are_in_service() -> None:
     world.admissions.clear()
     world.rounds.all_parts(2)
     assert shares(world) == {2: 3, 3: None}
+
+
+def test_core_that_outlives_its_master_is_counted_once_and_stays_core() -> None:
+    """Of a YARN service: the next master takes over what runs; the ResourceManager reports it as used, too."""
+    world = zoe(core=[{"type": "yarn-service", "core": "initial"}])
+    one = app(world, 2, app_type="yarn-service")
+    assert one.beat(1, row("*", 4, 0)) == (4, 0)
+    kept = [container(number, 1, row("*", priority=0)) for number in one.held]
+    for each in kept:
+        each.id.CopyFrom(one.proto(each.id.id))
+    one.number_of_attempt, one.response_id = 2, 0
+    answer = y.RegisterApplicationMasterResponseProto(containers_from_previous_attempts=kept)
+    one.attempt.on_registered(answer.SerializeToString(), 1.0)
+    used = YarnQueue("root.default", True, "RUNNING", Resources(24576, 24), Resources(4096, 4), frozenset(), "")
+    for now_s in (1, 2):
+        world.inventory.update_queues([used])
+        world.rounds.all_parts(now_s)
+    (info,) = admission_info(world).applications
+    assert (info.state, info.core, info.core_held) == ("in service", 4, 4)
+    assert world.admissions.room.total == Resources(24576, 24)
+    assert one.beat(2, row("*", 3, 0)) == (0, 0)
+    world.rounds.all_parts(3)
+    assert one.beat(3) == (0, 3), "more than at first is elastic"
 
 
 def test_policies_that_admit_none_or_tokens_change_nothing() -> None:

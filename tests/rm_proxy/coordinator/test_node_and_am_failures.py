@@ -279,6 +279,22 @@ def test_containers_that_outlive_their_master_are_the_next_ones_and_are_charged(
     assert live.killed == "makes room for g"
 
 
+def test_guaranteed_containers_that_outlive_their_master_are_the_next_ones_until_they_end() -> None:
+    """Of a YARN service: its next master takes over what runs, and asks for nothing."""
+    world = coordinator()
+    second = world.attempt(SECOND)
+    kept = [container(number, 1, row("*", priority=3)) for number in (2, 3)]
+    answer = y.RegisterApplicationMasterResponseProto(containers_from_previous_attempts=kept)
+    assert second.on_registered(answer.SerializeToString(), 5.0) is None, "nothing of it changes"
+    assert [(live.kind, live.priority, live.is_started) for live in second.live] == [(Kind.GUARANTEED, 3, True)] * 2
+    assert second.live.used_g == Resources(2048, 2)
+    assert charged(world) == Resources()
+    second.exchange.on_allocate(y.AllocateRequestProto(response_id=0).SerializeToString(), 6.0)
+    over = y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(2, 137)])
+    second.exchange.on_answer(over.SerializeToString(), 6.0)
+    assert second.live.used_g == Resources(1024, 1)
+
+
 def test_the_next_attempt_hears_why_a_container_of_the_first_one_was_killed() -> None:
     """It made room for the next attempt's own master, and its end is told to that one."""
     world, _ = holding()
