@@ -23,15 +23,15 @@ from quicksilver.simulator.traces.formats.dynoyarn import write_dynoyarn
 from quicksilver.simulator.traces.formats.registry import read_specs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver_lab.bench import results, sizes
-from quicksilver_lab.bench.emulator.jobs import Scaling, scaled
-from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord, TaskSpec
+from quicksilver_lab.bench.emulator.jobs import WARM, WARM_S, Scaling, scaled, warmed
+from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord
 from quicksilver_lab.bench.emulator.nodes.nodes import host_of
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.emulator.run import RunSpec, run
 from quicksilver_lab.bench.harm import harm, sentence
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.mercury.plan import ClusterSize, Step
-from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mercury.step import TASK_MB, spec
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.policies.effects import share
@@ -39,9 +39,6 @@ from quicksilver_lab.bench.stats import percentile
 
 _PORTS: Final = 22000
 _JOBS_LIMIT: Final = 100_000
-WARM: Final = "warm-up"
-WARM_S: Final = 10.0
-_WARM_EVERY_S: Final = 0.5
 _DEFAULT: Final = "only_g_tuned,quicksilver_only_q"
 _COMPARED: Final = (
     "makespan_s",
@@ -54,13 +51,6 @@ _COMPARED: Final = (
     "wait_p95_s",
 )
 _LOSSES: Final = ("kills", "work_lost_s", "work_lost_ratio")
-
-
-def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
-    """Return jobs WARM_S later, behind some small ones of class WARM: a ResourceManager's first jobs take seconds."""
-    tasks = (TaskSpec(0.5),) * 2
-    first = [JobSpec(-number, number * _WARM_EVERY_S, WARM, tasks) for number in range(int(WARM_S / 2 / _WARM_EVERY_S))]
-    return [*first, *(replace(job, arrives_s=job.arrives_s + WARM_S) for job in jobs)]
 
 
 def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: ClusterSize, base_port: int) -> RunSpec:

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from quicksilver.report.model import Prose, ReportTable
+from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
 from quicksilver_lab.bench.harm import harm, sentence
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.page.verdict import harm_table, harmed
-from quicksilver_lab.bench.trace import WARM, counted, harms
+from quicksilver_lab.bench.trace import counted, harms
 
 
 def run(competitor: str, took_s: dict[int, float | None], seed: int = 1) -> RunResult:

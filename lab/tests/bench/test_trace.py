@@ -10,9 +10,10 @@ from click.testing import CliRunner
 
 from quicksilver.simulator.traces.formats.dynoyarn import read_dynoyarn
 from quicksilver_lab.bench import trace as module
+from quicksilver_lab.bench.emulator.jobs import WARM, WARM_S, warmed
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, JobSpec, RunResult, TaskRecord, TaskSpec
 from quicksilver_lab.bench.mercury.plan import ClusterSize
-from quicksilver_lab.bench.trace import WARM, WARM_S, planned, ratios, summary, trace, warmed
+from quicksilver_lab.bench.trace import planned, ratios, summary, trace
 
 SWIM = "job0\t10\t10\t1\t0\t1\njob1\t40\t30\t900000000\t5\t5\n"
 

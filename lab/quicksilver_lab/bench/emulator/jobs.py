@@ -17,6 +17,10 @@ PAPER_TASKS: Final = 200
 """Of each job (§7.2)."""
 PAPER_JOBS: Final = 150
 """Under way at once, the best of 100, 150 and 200 (§7.2.1)."""
+WARM: Final = "warm-up"
+"""The class of small jobs that no figure counts."""
+WARM_S: Final = 10.0
+_WARM_EVERY_S: Final = 0.5
 
 
 def shape(slots: int, paper_jobs: int = PAPER_JOBS) -> tuple[int, int]:
@@ -106,3 +110,10 @@ def _thinned(tasks: Sequence[TaskSpec], most: int) -> tuple[TaskSpec, ...]:
         count = max(1, len(own) * most // len(tasks))
         sample += [own[n * len(own) // count] for n in range(count)]
     return tuple(sample)
+
+
+def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
+    """Return jobs WARM_S later, behind some small ones of class WARM: a ResourceManager's first jobs take seconds."""
+    tasks = (TaskSpec(0.5),) * 2
+    first = [JobSpec(-number, number * _WARM_EVERY_S, WARM, tasks) for number in range(int(WARM_S / 2 / _WARM_EVERY_S))]
+    return [*first, *(replace(job, arrives_s=job.arrives_s + WARM_S) for job in jobs)]

@@ -15,11 +15,11 @@ import click
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.model import RunResult
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury import compare, plan
 from quicksilver_lab.bench.mercury.competitors import ALL
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
-from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mercury.step import carry_out
 from quicksilver_lab.bench.page.pages import beside
 

@@ -8,12 +8,12 @@ from statistics import fmean
 from typing import Any, Final
 
 from quicksilver_lab.bench import sizes
+from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
 from quicksilver_lab.bench.mercury.figures import MeasuredWindow, tasks_in, used_ratio
 from quicksilver_lab.bench.mixes.behind_long import LONG, behind_long
 from quicksilver_lab.bench.policies.effects import share
 from quicksilver_lab.bench.stats import percentile
-from quicksilver_lab.bench.trace import WARM
 
 LATENCIES: Final = ("latency_mean_s", "latency_p50_s", "latency_p95_s")
 SHORT: Final = ("short_p50_s", "short_p95_s")

@@ -8,9 +8,9 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
+from quicksilver_lab.bench.emulator.jobs import WARM, WARM_S
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord, TaskSpec
 from quicksilver_lab.bench.stats import percentile
-from quicksilver_lab.bench.trace import WARM, WARM_S
 
 WINDOW_S: Final = 30
 SHORTFALL: Final = 0.05

@@ -15,11 +15,11 @@ import click
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.model import RunResult
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.harm import sentence
 from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
-from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mixes.plan import MixesPlan, plan
 from quicksilver_lab.bench.mixes.result import result, take
 from quicksilver_lab.bench.mixes.step import MixStep, carry_out

@@ -12,6 +12,7 @@ from typing import Final
 import uvloop
 
 from quicksilver.common.process.logs import configure_logs
+from quicksilver_lab.bench.emulator.jobs import warmed
 from quicksilver_lab.bench.emulator.model import JobSpec, RunResult
 from quicksilver_lab.bench.emulator.run import RunSpec, run
 from quicksilver_lab.bench.mercury import step as mercury
@@ -19,7 +20,7 @@ from quicksilver_lab.bench.mercury.plan import Step
 from quicksilver_lab.bench.mixes import guarantees
 from quicksilver_lab.bench.mixes.bound import Omniscient, Slots
 from quicksilver_lab.bench.mixes.mixes import BY_NAME, Mix, shorter, smaller
-from quicksilver_lab.bench.trace import planned, warmed
+from quicksilver_lab.bench.trace import planned
 
 BOUNDS: Final = ("bound", "bound_preemptive", "bound_endless")
 """Omniscient schedulers: shortest remaining work first; with pauses that lose nothing; with endless slots."""

@@ -19,7 +19,7 @@ from quicksilver.report.model import (
     Value,
 )
 from quicksilver_lab.bench.emulator.model import RunResult
-from quicksilver_lab.bench.mercury.raw import unpacked
+from quicksilver_lab.bench.emulator.raw import unpacked
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.curves import classes, latency, queue_length, throughput, utilisation, wait
 from quicksilver_lab.bench.page.verdict import in_short

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from quicksilver.report.model import Block, Page, Prose, ReportSection, ReportTable, Value
-from quicksilver_lab.bench.mercury.raw import unpacked
+from quicksilver_lab.bench.emulator.raw import unpacked
 from quicksilver_lab.bench.page import plain
 from quicksilver_lab.bench.page.mercury import bars, distributions, over_time
 from quicksilver_lab.bench.page.verdict import compared, harm_table, harmed, in_short, losses

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
+from quicksilver_lab.bench.emulator.raw import packed, unpacked
 from quicksilver_lab.bench.mercury import compare, plan
 from quicksilver_lab.bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
 from quicksilver_lab.bench.mercury.figures import MeasuredWindow, figures, summary
 from quicksilver_lab.bench.mercury.phases import idle_ratios, phases
-from quicksilver_lab.bench.mercury.raw import packed, unpacked
 
 
 def run_of(competitor: str, ends_s: list[float], seed: int = 1, workload: str = compare.FIXED) -> RunResult:

@@ -10,6 +10,7 @@ import pytest
 
 from policies.config.presets import PRESETS, laid_over
 from quicksilver.simulator.traces.generators.mercury import WORKLOADS
+from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.mixes.mixes import (
     ALL,
@@ -24,7 +25,7 @@ from quicksilver_lab.bench.mixes.mixes import (
 )
 from quicksilver_lab.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, MixesPlan, plan
 from quicksilver_lab.bench.mixes.step import MixStep, bound, offered, spec
-from quicksilver_lab.bench.trace import WARM, summary
+from quicksilver_lab.bench.trace import summary
 
 OPEN = [mix.name for mix in ALL if mix.open]
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
-from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.mixes import run as module
 from quicksilver_lab.bench.mixes.compare import against, best, by_class, gain
 from quicksilver_lab.bench.mixes.figures import figures
@@ -20,7 +21,6 @@ from quicksilver_lab.bench.mixes.plan import MixesPlan
 from quicksilver_lab.bench.mixes.result import result, summed, take
 from quicksilver_lab.bench.mixes.step import MixStep
 from quicksilver_lab.bench.page.pages import page_of
-from quicksilver_lab.bench.trace import WARM
 
 OURS = "quicksilver_late"
 

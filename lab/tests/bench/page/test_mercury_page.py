@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from quicksilver.report.model import Bars, Lines, Prose, ReportEstimate, ReportTable
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.mercury.compare import FIXED, result
-from quicksilver_lab.bench.mercury.raw import packed
 from quicksilver_lab.bench.page import curves, mercury, plain
 from quicksilver_lab.bench.page.__main__ import main
 from quicksilver_lab.bench.page.pages import page_of

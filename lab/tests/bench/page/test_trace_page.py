@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.tests.bench.page.test_mercury_page import run_of
 from quicksilver.report.model import Bars, Lines, Prose, ReportTable
-from quicksilver_lab.bench.mercury.raw import packed
+from quicksilver_lab.bench.emulator.raw import packed
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.trace import ratios, summary
 
