@@ -68,13 +68,13 @@ bench-resize: setup ## what resizing a container costs, and a sidecar with 200 o
 	@$(PYTHON) -m quicksilver_lab.bench.resize $(ARGS)
 
 bench-mercury: setup ## Mercury's experiments on an emulated cluster: stock YARN, tuned, its own opportunistic containers, quicksilver
-	@$(PYTHON) -m quicksilver_lab.bench.mercury $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.experiment mercury $(ARGS)
 
 bench-mixes: setup ## real mixes of jobs: the default against stock YARN's best settings, with a bound beside each
-	@$(PYTHON) -m quicksilver_lab.bench.mixes $(ARGS)
+	@$(PYTHON) -m quicksilver_lab.bench.experiment mixes $(ARGS)
 
-bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="FILE --first 100 --most-tasks 200"
-	@$(PYTHON) -m quicksilver_lab.bench.trace $(ARGS)
+bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="--trace FILE"
+	@$(PYTHON) -m quicksilver_lab.bench.experiment trace $(ARGS)
 
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
 	@$(PYTHON) -m quicksilver_lab.bench.scale $(ARGS)

@@ -37,15 +37,9 @@ BENCHMARKS: Final = {
         "quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."
     ),
     "ui": BenchCommand("quicksilver_lab.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
-    "mercury": BenchCommand(
-        "quicksilver_lab.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."
-    ),
-    "mixes": BenchCommand(
-        "quicksilver_lab.bench.mixes.run:mixes",
-        "Real mixes of jobs: the default against stock YARN's best, and a bound.",
-    ),
-    "trace": BenchCommand(
-        "quicksilver_lab.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
+    "run": BenchCommand(
+        "quicksilver_lab.bench.experiment.run:run",
+        "A plan on an emulated cluster: mixes of jobs, Mercury's experiments, a trace.",
     ),
     "zoe": BenchCommand(
         "quicksilver_lab.bench.zoe.run:zoe", "Zoe's applications: flexible against rigid admission and stock YARN."
@@ -113,13 +107,17 @@ def bench() -> None:
 @bench.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: what is measured, by name.")
 def list_command(as_json: bool) -> None:
-    """List the benchmarks."""
+    """List the benchmarks, and the plans that `run` finds by name."""
+    from quicksilver_lab.bench.experiment.plan import load, plans
+
+    summaries = {name: entry.summary for name, entry in BENCHMARKS.items()}
+    summaries |= {f"run {name}": load(name).about for name in plans()}
     if as_json:
-        click.echo(json.dumps({name: entry.summary for name, entry in BENCHMARKS.items()}))
+        click.echo(json.dumps(summaries))
         return
     table = Table(box=None)
     for column in ("benchmark", "what is measured"):
         table.add_column(column)
-    for name, entry in BENCHMARKS.items():
-        table.add_row(name, entry.summary)
+    for name, summary in summaries.items():
+        table.add_row(name, summary)
     Console().print(table)

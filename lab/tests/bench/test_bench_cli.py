@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from quicksilver.common.process.version import LAB, version
 from quicksilver_lab.bench.cli import BENCHMARKS, bench
+from quicksilver_lab.bench.experiment.plan import plans
 from tests.paths import DOCS, LAB_DOCS, ROOT
 
 
@@ -39,7 +40,7 @@ def test_a_package_that_is_not_there_is_one_line_with_the_distribution_that_brin
 
 def test_the_list_has_what_help_has() -> None:
     listed = CliRunner().invoke(bench, ["list", "--json"], catch_exceptions=False)
-    assert list(json.loads(listed.stdout)) == list(BENCHMARKS)
+    assert list(json.loads(listed.stdout)) == [*BENCHMARKS, *(f"run {name}" for name in plans())]
     as_table = CliRunner().invoke(bench, ["list"], catch_exceptions=False).stdout
     helped = CliRunner().invoke(bench, ["--help"], catch_exceptions=False).stdout
     for name in BENCHMARKS:
@@ -50,9 +51,10 @@ def test_the_list_has_what_help_has() -> None:
 def test_each_benchmark_is_documented_and_has_a_target_or_a_module() -> None:
     commands, targets = (DOCS / "cli.md").read_text(), (ROOT / "Makefile").read_text()
     pages = "".join(page.read_text() for folder in (DOCS, LAB_DOCS) for page in folder.glob("*.md"))
-    for name in BENCHMARKS:
+    for name, entry in BENCHMARKS.items():
         assert f"`{name}`" in commands.partition("`quicksilver bench NAME`")[2]
-        assert f"-m quicksilver_lab.bench.{name} " in targets or f"python -m quicksilver_lab.bench.{name}" in pages
+        module = entry.place.partition(":")[0].removesuffix(".__main__").removesuffix(".run")
+        assert f"-m {module} " in targets or f"python -m {module}" in pages
 
 
 def test_an_unknown_one_is_an_error_of_usage() -> None:

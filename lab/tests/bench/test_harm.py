@@ -11,9 +11,9 @@ from quicksilver.report.model import Prose, ReportTable
 from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
 from quicksilver_lab.bench.harm import harm, sentence
+from quicksilver_lab.bench.mixes.figures import counted
 from quicksilver_lab.bench.page.pages import page_of
 from quicksilver_lab.bench.page.verdict import harm_table, harmed
-from quicksilver_lab.bench.trace import counted, harms
 
 
 def run(competitor: str, took_s: dict[int, float | None], seed: int = 1) -> RunResult:
@@ -23,6 +23,10 @@ def run(competitor: str, took_s: dict[int, float | None], seed: int = 1) -> RunR
         for number, took in took_s.items()
     ]
     return RunResult(competitor, "w", seed, 2, 4, 0.0, 9.0, [JobRecord(0, WARM, 0.0, None, 90.0), *jobs])
+
+
+def in_figures(of: RunResult) -> list[JobRecord]:
+    return counted(of, is_open=True)
 
 
 STOCK = run("only_g_fair", {1: 10.0, 2: 10.0, 3: 100.0, 4: 10.0, 5: 4.0})
@@ -39,13 +43,13 @@ STOCK = run("only_g_fair", {1: 10.0, 2: 10.0, 3: 100.0, 4: 10.0, 5: 4.0})
     ),
 )
 def test_a_job_is_harmed_by_a_tenth_and_two_seconds(took_s: dict[int, float | None], harmed: int) -> None:
-    assert harm([STOCK], [run("quicksilver", took_s)], counted)["harmed"] == harmed
+    assert harm([STOCK], [run("quicksilver", took_s)], in_figures)["harmed"] == harmed
 
 
 def test_jobs_are_paired_by_seed_and_number() -> None:
     stock = [STOCK, run("only_g_fair", {1: 50.0, 2: None}, seed=2)]
     ours = [run("quicksilver", {5: 8.0, 4: 5.0, 9: 500.0}), run("quicksilver", {1: 60.0, 2: 70.0}, seed=2)]
-    found = harm(stock, ours, counted)
+    found = harm(stock, ours, in_figures)
     assert found == {
         "jobs": 3,
         "harmed": 2,
@@ -54,25 +58,18 @@ def test_jobs_are_paired_by_seed_and_number() -> None:
         "ratio_worst": 2.0,
         "worst": {"seed": 1, "job": 5, "class": "short", "stock_s": 4.0, "s": 8.0},
     }, "job 9 and job 2 of seed 2 have no pair"
-    assert harm(stock, [run("quicksilver", {9: 1.0})], counted) == {}
-
-
-def test_each_stock_scheduler_has_its_own_figures() -> None:
-    ours, tuned = run("quicksilver", {1: 13.0, 2: 9.0}), run("only_g_tuned", {1: 13.0, 2: 3.0})
-    found = harms([STOCK, ours, tuned])
-    assert {whom: one["harmed"] for whom, one in found["quicksilver"].items()} == {"only_g_fair": 1, "only_g_tuned": 1}
-    assert list(found) == ["quicksilver"] and found["quicksilver"]["only_g_tuned"]["worst"]["job"] == 2
-    assert harms([STOCK, tuned]) == {}
+    assert harm(stock, [run("quicksilver", {9: 1.0})], in_figures) == {}
 
 
 def test_harm_in_words_and_as_a_table() -> None:
-    found = harms([STOCK, run("quicksilver", {1: 13.0, 2: 9.0, 3: None})])
+    figures = harm([STOCK], [run("quicksilver", {1: 13.0, 2: 9.0, 3: None})], in_figures)
+    found = {"quicksilver": {"only_g_fair": figures}}
     words = (
         "`quicksilver` against `only_g_fair`: 2 of 3 jobs took more than 1.1 times as long and 2 s longer, of which 1 "
         "did not end; p95 of all ratios 1.28, the worst 1.30 (job 1, short: 10.0 s became 13.0 s)."
     )
     assert harmed(found) == [words]
-    assert sentence("q", "f", harm([STOCK], [run("q", {1: None})], counted), " on x") == (
+    assert sentence("q", "f", harm([STOCK], [run("q", {1: None})], in_figures), " on x") == (
         "`q` against `f` on x: 1 of 1 jobs took more than 1.1 times as long and 2 s longer, of which 1 did not end."
     )
     (table,) = harm_table(found)
@@ -80,15 +77,13 @@ def test_harm_in_words_and_as_a_table() -> None:
     assert harm_table({}) == []
 
 
-def test_harm_is_on_the_page_of_a_trace() -> None:
-    found: dict[str, Any] = {
-        "benchmark": "trace",
-        "competitors": {"only_g_fair": {"kills": 0}, "quicksilver": {"kills": 0}},
-        "ratios": {},
-        "harm": harms([STOCK, run("quicksilver", {1: 13.0})]),
-    }
+def test_harm_is_on_the_page() -> None:
+    figures = harm([STOCK], [run("quicksilver", {1: 13.0})], in_figures)
+    names = {"competitors": {"only_g_fair": {"kills": 0}, "quicksilver": {"kills": 0}}}
+    mix = names | {"about": "x", "open": True, "compared": {"quicksilver": {"harm": {"only_g_fair": figures}}}}
+    found: dict[str, Any] = {"benchmark": "experiment", "mixes": {"x": mix}}
     page = page_of(json.loads(json.dumps(found)))
     first = page.sections[0].blocks[0]
-    assert isinstance(first, Prose) and first.text.startswith("`quicksilver` against `only_g_fair`: 1 of 1 jobs")
+    assert isinstance(first, Prose) and first.text.startswith("`quicksilver` against `only_g_fair` on x: 1 of 1 jobs")
     tables = [block.title for section in page.sections for block in section.blocks if isinstance(block, ReportTable)]
     assert "Single jobs against the same jobs on stock YARN" in tables

@@ -51,8 +51,8 @@ def test_the_page_lists_them_as_they_are() -> None:
     ("argv", "words"),
     [
         (
-            ["/a/.venv/bin/quicksilver", "bench", "mixes", "--dir", "/b", "--seeds", "1"],
-            "quicksilver bench mixes --seeds 1",
+            ["/a/.venv/bin/quicksilver", "bench", "run", "mixes", "--dir", "/b", "--seeds", "1"],
+            "quicksilver bench run mixes --seeds 1",
         ),
         (
             ["/a/lab/quicksilver_lab/bench/zoe/figure1.py", "--results=/b"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.tests.bench.page.test_mercury_page import mercury_result
+from lab.tests.bench.page.test_experiment_page import mercury_result
 from quicksilver.report.html import html
 from quicksilver.report.model import Axis, Bars, Lines, Page, Prose, ReportEstimate, ReportSection, ReportTable, Series
 from quicksilver_lab.bench.page.pages import beside

@@ -6,17 +6,28 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from quicksilver_lab.bench.mixes.run import mixes
+from quicksilver_lab.bench.experiment.run import run
 from quicksilver_lab.cluster.ports import free_base_port
+
+PLAN = """
+about: half of the jobs of a trace on eight slots
+promises: true
+halved: true
+seeds: 1
+cluster: {nodes: 4, cores: 2}
+workloads: [facebook_77]
+competitors: [only_g_fair_preempt, quicksilver_late]
+"""
 
 
 @pytest.mark.hadoop
 @pytest.mark.long
 @pytest.mark.alone
 def test_a_tiny_mix_is_compared_with_stock_and_bound(tmp_path: Path) -> None:
-    words = ["--quick", "--nodes", "4", "--cores", "2", "--seeds", "1", "--mixes", "facebook_77"]
-    words += ["--competitors", "only_g_fair_preempt,quicksilver_late", "--base-port", str(free_base_port(1))]
-    outcome = CliRunner().invoke(mixes, [*words, "--dir", str(tmp_path / "run"), "--results", str(tmp_path)])
+    plan = tmp_path / "mixes.yaml"
+    plan.write_text(PLAN)
+    words = [str(plan), "--base-port", str(free_base_port(1))]
+    outcome = CliRunner().invoke(run, [*words, "--dir", str(tmp_path / "run"), "--results", str(tmp_path)])
     assert outcome.exit_code == 0, outcome.output
     found = json.loads(outcome.stdout.splitlines()[-1])
     assert (found["runs"], found["lost_tasks"], found["doubled_tasks"]) == (2, 0, 0)

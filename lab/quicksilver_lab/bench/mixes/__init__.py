@@ -1,1 +1,1 @@
-"""`quicksilver bench mixes`: real mixes of jobs under stock YARN and quicksilver, with a bound beside each."""
+"""Real mixes of jobs, their figures and goals, with a bound beside each."""

@@ -116,9 +116,21 @@ def compared(figures: Figures, competitors: Sequence[str], stock: Sequence[str])
 
 def to_each(figures: Figures, competitor: str) -> dict[str, dict[str, Any]]:
     """Return, by other competitor, the ratio to it by metric; the bound is among them."""
-    ratios = {
-        rival: {metric: comparison for metric in METRICS if (comparison := ratio(figures[competitor], runs, metric))}
-        for rival, runs in figures.items()
-        if rival != competitor
-    }
+    ratios = {rival: _ratios(figures[competitor], runs) for rival, runs in figures.items() if rival != competitor}
     return {rival: comparison for rival, comparison in ratios.items() if comparison}
+
+
+def to_first(figures: Figures) -> dict[str, dict[str, Any]]:
+    """Return, by competitor but the first, the ratio to the first one by metric, and of the mean latency by class."""
+    base = next(iter(figures.values()), ())
+    ratios: dict[str, dict[str, Any]] = {}
+    for name, runs in list(figures.items())[1:]:
+        ratios[name] = _ratios(runs, base)
+        for group in ("sizes", "work"):
+            own, first = class_means(runs, group), class_means(base, group)
+            ratios[name][group] = {klass: round(own[klass] / first[klass], 4) for klass in own if first.get(klass)}
+    return ratios
+
+
+def _ratios(own: Sequence[Mapping[str, Any]], rival: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {metric: comparison for metric in METRICS if (comparison := ratio(own, rival, metric))}

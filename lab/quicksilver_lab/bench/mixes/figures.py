@@ -10,7 +10,7 @@ from typing import Any, Final
 from quicksilver_lab.bench import sizes
 from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobRecord, RunResult
-from quicksilver_lab.bench.mercury.figures import MeasuredWindow, tasks_in, used_ratio
+from quicksilver_lab.bench.mercury.figures import MeasuredWindow, tasks_in, used_ratio, waits_s
 from quicksilver_lab.bench.mixes.behind_long import LONG, behind_long
 from quicksilver_lab.bench.policies.effects import share
 from quicksilver_lab.bench.stats import percentile
@@ -21,7 +21,9 @@ SHORT: Final = ("short_p50_s", "short_p95_s")
 WIDE: Final = "wide_mean_s"
 """Mean latency of the tenth of the jobs with the most tasks; among equals with the most work."""
 LOWER: Final = (*LATENCIES, *SHORT, WIDE, "makespan_s")
-METRICS: Final = (*LOWER, "latency_p99_s", "tasks_per_s")
+WAITS: Final = ("wait_mean_s", "wait_p50_s", "wait_p95_s", "wait_p99_s")
+"""From when a task was wanted to its (last) start."""
+METRICS: Final = (*LOWER, "latency_p99_s", *WAITS, "tasks_per_s")
 """`makespan_s` of open mixes alone, `tasks_per_s` of closed ones."""
 
 
@@ -41,8 +43,13 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     """Return the METRICS of a run that has them, beside jobs, classes by size, utilisation and what was lost."""
     jobs = counted(run, is_open)
     ended = [job for job in jobs if job.ended_s is not None]
+    tasks = [task for job in jobs for task in job.tasks]
+    done = [task for task in tasks if task.ended_s is not None]
     result: dict[str, Any] = {
         "jobs": len(ended),
+        "tasks": len(done),
+        **{name: run.counts.get(name, 0) for name in ("lost", "doubled", "failed_jobs")},
+        "opportunistic_ratio": round(share(sum(task.opportunistic for task in done), len(done)), 4),
         "unfinished_jobs": len(jobs) - len(ended),
         "kills": run.kills,
         "work_lost_s": run.work_lost_s,
@@ -51,6 +58,9 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     if not is_open:
         window = MeasuredWindow.of(run)
         result["tasks_per_s"] = round(len(tasks_in(run, window)) / window.length_s, 3)
+    if waits := waits_s(tasks):
+        result["wait_mean_s"] = round(fmean(waits), 3)
+        result |= {f"wait_p{q}_s": round(percentile(waits, q), 3) for q in (50, 95, 99)}
     if not ended:
         return result
     by_work = sorted(ended, key=lambda job: (job.work_s, len(job.tasks), job.number))

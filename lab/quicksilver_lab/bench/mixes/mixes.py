@@ -22,7 +22,6 @@ from quicksilver.simulator.traces.spec import spec_of
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.workloads import draw
-from quicksilver_lab.bench.mercury.plan import ClusterSize
 from quicksilver_lab.bench.mixes import guarantees, same_name
 from quicksilver_lab.bench.mixes.bound import Slots
 
@@ -40,6 +39,29 @@ _PHASE_S: Final = 1.0
 _MEMORY_MB: Final = 1024
 
 Draw = Callable[["Mix", int], Sequence[JobSpec]]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSize:
+    """A cluster and how long it is observed. Times in seconds. The jobs' number and width follow (`jobs.shape`)."""
+
+    nodes: int = 64
+    cores: int = 4
+    """Slots of a node."""
+    warm_s: float = 12.0
+    """Before the window: the masters arrive, the JVM warms up."""
+    window_s: float = 25.0
+    drain_s: float = 60.0
+    """Time after the window within which all jobs have to end."""
+    longest_s: float = 10.0
+    """About how long the drain takes, for the estimate of the whole."""
+    heartbeat_s: float = 1.0
+    """Of nodes and masters."""
+
+    @property
+    def slots(self) -> int:
+        """Slots of all nodes."""
+        return self.nodes * self.cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,13 +319,18 @@ TOLD: Final = (
 BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, SAME_NAME, *KAIROS, *TOLD)}
 
 
-def smaller(mix: Mix, nodes: int, cores: int) -> Mix:
-    """Return a mix on a cluster of another size; an open one has jobs in proportion, ten at least."""
-    size = replace(mix.size, nodes=nodes, cores=cores)
-    jobs = max(10, round(mix.jobs * size.slots / mix.size.slots)) if mix.jobs else 0
-    return replace(mix, size=size, jobs=jobs)
+def mix_named(name: str) -> Mix:
+    """Return a mix, or a workload of Mercury as one. Raises KeyError."""
+    return BY_NAME.get(name) or _closed_mix(WORKLOADS[name].name, f"Mercury's workload {name}, a closed loop")
 
 
-def shorter(mix: Mix) -> Mix:
+def resized(mix: Mix, **changed: float) -> Mix:
+    """Return a mix on another cluster. changed: fields of its size; jobs follow the slots, ten at least."""
+    size = replace(mix.size, **changed)  # type: ignore[arg-type]  # nodes and cores are whole numbers
+    jobs = mix.jobs if size.slots == mix.size.slots else max(10, round(mix.jobs * size.slots / mix.size.slots))
+    return replace(mix, size=size, jobs=jobs if mix.jobs else 0)
+
+
+def halved(mix: Mix) -> Mix:
     """Return a mix of half of the jobs, or of half of the time, for a first look."""
     return replace(mix, jobs=mix.jobs // 2, size=replace(mix.size, window_s=mix.size.window_s / 2))

@@ -10,17 +10,16 @@ from typing import Any, Final
 
 from quicksilver.report import files
 from quicksilver.report.model import Page
-from quicksilver_lab.bench.page import emulator_validation, las, mercury, mixes, plain, policies, scale, trace, zoe
+from quicksilver_lab.bench.page import emulator_validation, experiment, las, plain, policies, scale, zoe
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "emulator": emulator_validation.read,
+    "experiment": experiment.read,
     "las": las.read,
     "las-docker": las.read,
-    "mercury": mercury.read,
-    "mixes": mixes.read,
+    "mixes": experiment.read,
     "policies": policies.read,
     "scale": scale.read,
-    "trace": trace.read,
     "zoe": zoe.read,
 }
 """By a result's `benchmark`; all others are shown by `plain`."""

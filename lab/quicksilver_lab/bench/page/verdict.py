@@ -74,14 +74,9 @@ def words(ratio: Value) -> str:
 
 def compared(competitor: str, rival: str, ratios: Mapping[str, Any]) -> str:
     """Return a sentence on how long jobs took; "" where no latency is compared."""
-    texts = [(metric, words(ratio_of(ratios.get(key, ratios.get(_ratio_key(key)))))) for key, metric in _LATENCIES]
+    texts = [(metric, words(ratio_of(ratios.get(key)))) for key, metric in _LATENCIES]
     parts = [f"{metric} took {text}" for metric, text in texts if text]
     return f"`{competitor}` against {rival}: {'; '.join(parts)}." if parts else ""
-
-
-def _ratio_key(key: str) -> str:
-    """Return the name that bench-trace gives a ratio: `latency_mean_ratio` of `latency_mean_s`."""
-    return f"{key.removesuffix('_s')}_ratio"
 
 
 def harmed(harm: Mapping[str, Mapping[str, Any]], where: str = "") -> list[str]:

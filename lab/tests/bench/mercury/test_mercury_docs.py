@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from quicksilver.simulator.traces.generators.mercury import WORKLOADS
-from quicksilver_lab.bench.mercury.compare import GOALS
+from quicksilver_lab.bench.experiment.plan import load
 from quicksilver_lab.bench.mercury.competitors import ALL
 from quicksilver_lab.bench.mercury.figures import METRICS
 from tests.paths import LAB_DOCS
 
+GOALS = load("mercury").goals
 PAGE = (LAB_DOCS / "benchmarks.md").read_text()
 SECTION = PAGE.partition("## bench-mercury")[2].partition("\n## ")[0]
 

@@ -10,13 +10,12 @@ from policies.config.notes import notes
 from policies.config.policy_set import Policies
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.emulator.raw import packed, unpacked
-from quicksilver_lab.bench.mercury import compare, plan
-from quicksilver_lab.bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
+from quicksilver_lab.bench.mercury.competitors import ALL, Competitor
 from quicksilver_lab.bench.mercury.figures import MeasuredWindow, figures, summary
 from quicksilver_lab.bench.mercury.phases import idle_ratios, phases
 
 
-def run_of(competitor: str, ends_s: list[float], seed: int = 1, workload: str = compare.FIXED) -> RunResult:
+def run_of(competitor: str, ends_s: list[float], seed: int = 1, workload: str = "fixed_2s") -> RunResult:
     """Return a run with a window from 10 to 20 s and a job of one task for each end, submitted 4 s before it."""
     jobs = []
     for number, end_s in enumerate(ends_s):
@@ -63,84 +62,11 @@ def test_blocks_share_the_window(ends_s: list[float]) -> None:
     assert in_blocks == pytest.approx(figures(run)["tasks_per_s"] * window.length_s)
 
 
-def many(rates: dict[str, list[int]]) -> dict[tuple[str, str], list[RunResult]]:
-    """Return runs with so many ends in the window, by competitor and in the order of seeds."""
-    return {
-        (compare.FIXED, name): [
-            run_of(name, [10 + 9.9 * at / count for at in range(count)], seed) for seed, count in enumerate(counts, 1)
-        ]
-        for name, counts in rates.items()
-    }
-
-
-def test_goals_pair_seeds_and_take_the_best_of_hadoops_own() -> None:
-    runs = many(
-        {
-            "only_g_tuned": [10, 20],
-            "opportunistic": [12],
-            "opportunistic_deep": [15, 30],
-            "quicksilver_only_q": [15, 30],
-        }
-    )
-    found = compare.result(runs)
-    assert found["tasks_ratio_only_g_tuned"] == 1.5
-    assert found["tasks_ratio_opportunistic"] == 1.0
-    assert found["p95_ratio_only_g_tuned"] == 1.0
-    assert found["hybrid_ratio_only_g"] is None
-    tuned, best = (found["goals"][f"tasks_ratio_{name}"] for name in ("only_g_tuned", "opportunistic"))
-    assert tuned == tuned | {"ratio": 1.5, "ci_low": 1.5, "ci_high": 1.5, "pairs": 2, "met": True}
-    assert tuned["ceiling"] == 1.3333  # 3 of 4 slots are used
-    assert (best["theirs"], best["met"]) == ("opportunistic_deep", False)
-
-
-def test_one_seed_has_a_ratio_without_an_interval() -> None:
-    found = compare.goals(many({"only_g_tuned": [10], "quicksilver_only_q": [13]}))
-    assert found["tasks_ratio_only_g_tuned"]["ratio"] == 1.3
-    assert "ci_low" not in found["tasks_ratio_only_g_tuned"]
-    assert not found["tasks_ratio_only_g_tuned"]["met"]
-
-
-def test_latency_goals_are_met_from_below() -> None:
-    goal = next(goal for goal in compare.GOALS if goal.key == "p95_ratio_opportunistic")
-    assert goal.met(0.9)
-    assert not goal.met(1.1)
-
-
-def test_lost_and_doubled_tasks_are_summed_over_all_runs() -> None:
-    runs = many({"only_g_tuned": [10, 20]})
-    for found in runs.values():
-        found[0].counts = {"lost": 1}
-        found[1].counts = {"lost": 2, "doubled": 3}
-    assert (compare.result(runs)["lost_tasks"], compare.result(runs)["doubled_tasks"]) == (3, 3)
-
-
 @pytest.mark.parametrize("competitor", ALL, ids=lambda competitor: competitor.name)
 def test_policies_of_competitors_are_valid(competitor: Competitor) -> None:
     assert competitor.quicksilver == (competitor.kind == "quicksilver")
     if competitor.policies is not None:
         assert notes(Policies.load(competitor.policies)) == []
-
-
-def test_the_plan_names_competitors_that_exist() -> None:
-    for part in (*plan.DEFAULT, *plan.QUICK):
-        for number in range(1, part.rounds + 1):
-            assert {step.competitor for step in plan.steps(part, number, "opportunistic")} <= BY_NAME.keys()
-
-
-def test_the_order_rotates_and_only_the_best_goes_on() -> None:
-    part = plan.PlanPart("fixed_2s", ("only_g_tuned", plan.BEST, "quicksilver_only_q"), ("only_g_fair",), rounds=2)
-    first = [step.competitor for step in plan.steps(part, 1, None)]
-    assert first == ["only_g_tuned", *OWN_OPPORTUNISTIC, "quicksilver_only_q", "only_g_fair"]
-    second = [step.competitor for step in plan.steps(part, 2, "opportunistic_deep")]
-    assert second == ["opportunistic_deep", "quicksilver_only_q", "only_g_tuned"]
-    assert plan.steps(part, 3, None) == []
-
-
-def test_parts_are_chosen_by_workload_and_competitor() -> None:
-    (part,) = plan.selection(plan.DEFAULT, ["hybrid"], ["only_g_tuned"])
-    assert (part.workload, part.repeated) == ("hybrid", ("only_g_tuned",))
-    with pytest.raises(ValueError, match="no part of the plan has nothing"):
-        plan.selection(plan.DEFAULT, ["nothing"], [])
 
 
 def test_packed_runs_come_back() -> None:

@@ -8,24 +8,22 @@ from statistics import fmean
 
 import pytest
 
+from lab.tests.bench.experiment.steps import jobs_of, step_of
 from policies.config.presets import PRESETS, laid_over
 from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
+from quicksilver_lab.bench.experiment.step import BOUNDS, bound, spec
+from quicksilver_lab.bench.mixes.figures import figures
 from quicksilver_lab.bench.mixes.mixes import (
     ALL,
     BY_NAME,
-    KAIROS,
     MOST_S,
     MOST_TASKS,
-    SAME_NAME,
     TOLD,
     loaded,
     shuffled,
 )
-from quicksilver_lab.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, MixesPlan, plan
-from quicksilver_lab.bench.mixes.step import MixStep, bound, offered, spec
-from quicksilver_lab.bench.trace import summary
 
 OPEN = [mix.name for mix in ALL if mix.open]
 
@@ -67,8 +65,8 @@ def test_kairos_jobs_are_scaled_in_time_only() -> None:
     assert [task.stage for task in small.tasks] == [0] * 15 + [1] * 15
     assert small.tasks[0].runs_s == pytest.approx(85 / 2 / 20)
     assert (small.name, small.told_s) == ("", None)
-    assert MixStep("kairos", "only_g_tuned", 1).mix == mix
-    assert MixStep("kairos", "only_g_tuned", 1, nodes=15).mix.jobs == 50
+    assert step_of("kairos", "only_g_tuned", 1).mix == mix
+    assert step_of("kairos", "only_g_tuned", 1, nodes=15).mix.jobs == 50
 
 
 @pytest.mark.parametrize(
@@ -87,15 +85,15 @@ def test_kairos_jobs_have_the_shares_and_the_load_of_the_table(
 
 
 def test_kairos_quantum_is_scaled_as_its_tasks() -> None:
-    step = MixStep("kairos", "quicksilver_kairos", 1)
-    policies = spec(step, offered(step), 23000).policies
+    step = step_of("kairos", "quicksilver_kairos", 1)
+    policies = spec(step, jobs_of(step), 23000).policies
     assert policies is not None
     assert laid_over(policies)["preempt"] == {
         "policy": "las",
         "settings": {**PRESETS["kairos"].section["preempt"]["settings"], "quantum_s": 2.5},
     }
-    other = MixStep("yahoo", "quicksilver_kairos", 1)
-    assert spec(other, offered(other), 23000).policies == {"preset": "kairos"}
+    other = step_of("yahoo", "quicksilver_kairos", 1)
+    assert spec(other, jobs_of(other), 23000).policies == {"preset": "kairos"}
 
 
 def test_arrivals_are_stretched_to_a_load() -> None:
@@ -111,71 +109,41 @@ def test_a_closed_mix_is_mercurys_workload() -> None:
 
 
 def test_a_step_names_cluster_mix_and_seed() -> None:
-    step = MixStep("facebook_77", "only_g_fair_fast", 2, nodes=8, cores=2)
-    jobs = offered(step)
+    step = step_of("facebook_77", "only_g_fair_fast", 2, nodes=8, cores=2)
+    jobs = jobs_of(step)
     assert isinstance(jobs, list) and jobs[0].klass == WARM
     found = spec(step, jobs, 23000)
     assert (found.workload, found.seed, found.slots, found.concurrent) == ("facebook_77", 2, 16, None)
     assert found.masters.heartbeat_s == 0.2
-    closed = MixStep("fixed_2s", "only_g_tuned", 1)
-    assert spec(closed, offered(closed), 23000).concurrent == 27
+    closed = step_of("fixed_2s", "only_g_tuned", 1)
+    assert spec(closed, jobs_of(closed), 23000).concurrent == 27
 
 
 def test_queues_and_guaranteed_applications_of_a_mix_reach_the_cluster() -> None:
-    step = MixStep("guarantees", "quicksilver_late", 1, nodes=8, cores=2)
-    found = spec(step, offered(step), 23000)
+    step = step_of("guarantees", "quicksilver_late", 1, nodes=8, cores=2)
+    found = spec(step, jobs_of(step), 23000)
     assert found.rm.queues == {"default": 60, "prod": 40}
     assert found.rm.capacity_scheduler["yarn.scheduler.capacity.root.default.minimum-user-limit-percent"] == "50"
     assert found.policies is not None
     assert found.policies["routes"] == [{"policy": "only_g", "match": {"queue": ["prod"]}}, {"policy": "only_q"}]
-    stock = MixStep("guarantees", "only_g_tuned", 1, nodes=8, cores=2)
-    assert spec(stock, offered(stock), 23000).policies is None
+    stock = step_of("guarantees", "only_g_tuned", 1, nodes=8, cores=2)
+    assert spec(stock, jobs_of(stock), 23000).policies is None
 
 
 def test_the_bound_runs_the_same_jobs() -> None:
-    step = MixStep("google", "bound", 1, nodes=8, cores=2, quick=True)
-    jobs = offered(step)
+    steps = [step_of("google", name, nodes=8, cores=2, halved=True) for name in BOUNDS]
+    runs = [bound(step) for step in steps]
+    jobs = jobs_of(steps[0])
     assert isinstance(jobs, list)
-    run = bound(step)
-    assert [job.number for job in run.jobs] == [job.number for job in jobs]
-    found = {
-        name: summary(bound(MixStep("google", name, 1, 8, 2, True))) for name in ("bound_preemptive", "bound_endless")
-    }
-    assert found["bound_endless"]["latency_mean_s"] < found["bound_preemptive"]["latency_mean_s"]
-    assert found["bound_preemptive"]["latency_mean_s"] < summary(run)["latency_mean_s"]
+    assert [job.number for job in runs[0].jobs] == [job.number for job in jobs]
+    first, preemptive, endless = (figures(run, is_open=True)["latency_mean_s"] for run in runs)
+    assert endless < preemptive < first
 
 
 def test_the_bound_of_a_closed_mix_ends() -> None:
-    run = bound(MixStep("fixed_2s", "bound", 1, nodes=8, cores=2, quick=True))
+    run = bound(step_of("fixed_2s", "bound", 1, nodes=8, cores=2, halved=True))
     assert run.jobs and all(job.ended_s is not None for job in run.jobs)
     assert max(job.submitted_s for job in run.jobs) <= run.began_s + run.window_s + 5.0
-
-
-def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
-    found = MixesPlan(mixes=("yahoo", "guarantees"), competitors=("only_g_tuned", "only_g_fair", OURS), seeds=2)
-    first, second = ([step.competitor for step in found.steps(seed)] for seed in (1, 2))
-    assert first == ["only_g_tuned", "only_g_fair", OURS, "only_g_tuned", OURS]
-    assert second == ["only_g_fair", OURS, "only_g_tuned", OURS, "only_g_tuned"]
-    assert [step.competitor for step in found.bounds("yahoo")] == ["bound", "bound_preemptive", "bound_endless"] * 2
-    assert found.bounds("guarantees") == []
-
-
-def test_what_is_planned() -> None:
-    whole, quick = plan(False, [], [], None), plan(True, [], [], None)
-    assert set(whole.mixes) | {mix.name for mix in (SAME_NAME, *KAIROS, *TOLD)} == set(BY_NAME) and whole.seeds == 3
-    assert (whole.slots("yahoo"), whole.slots("kairos")) == (256, 120)
-    assert (whole.stock, whole.candidates) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
-    assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
-    assert quick.expected_s() <= 600
-    assert quick.steps(1)[0].mix.jobs == BY_NAME["facebook_77"].jobs // 2
-
-
-@pytest.mark.parametrize(
-    ("mixes", "competitors", "what"), ((["x"], [], "no mix is named x"), ([], ["y"], "competitor"))
-)
-def test_a_name_that_is_none_is_refused(mixes: list[str], competitors: list[str], what: str) -> None:
-    with pytest.raises(ValueError, match=what):
-        plan(False, mixes, competitors, None)
 
 
 def test_jobs_that_tell_their_durations() -> None:
@@ -199,7 +167,7 @@ def test_a_saturated_cluster() -> None:
 
 
 def test_jobs_of_one_name_differ_thirty_times() -> None:
-    step = MixStep("same_name", "quicksilver", 1)
+    step = step_of("same_name", "quicksilver", 1)
     jobs = list(step.mix.drawn(1))
     by_class = {klass: [job for job in jobs if job.klass == klass] for klass in {job.klass for job in jobs}}
     maps_s = {
@@ -219,12 +187,12 @@ def test_jobs_of_one_name_differ_thirty_times() -> None:
 
 
 def test_masters_take_all_cores_of_one_node_while_the_long_job_runs() -> None:
-    step = MixStep("same_name", "quicksilver", 1)
+    step = step_of("same_name", "quicksilver", 1)
     jobs = list(step.mix.drawn(1))
     masters = [job for job in jobs if job.klass == "masters"]
     (long,) = (job for job in jobs if job.klass == "long")
     tasks = [task for job in masters for task in job.tasks]
     assert len(tasks) == step.mix.size.cores and {task.hosts for task in tasks} == {("127.64.0.1",)}
     assert masters[0].arrives_s < long.arrives_s < masters[1].arrives_s
-    policies = spec(step, offered(step), 23000).policies
+    policies = spec(step, jobs_of(step), 23000).policies
     assert policies is not None and policies["routes"][0] == {"policy": "only_g", "match": {"queue": ["masters"]}}

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 
+from quicksilver_lab.bench.experiment.plan import load
+from quicksilver_lab.bench.experiment.step import BOUNDS
 from quicksilver_lab.bench.mixes import goals
 from quicksilver_lab.bench.mixes.figures import METRICS
 from quicksilver_lab.bench.mixes.mixes import BY_NAME
-from quicksilver_lab.bench.mixes.plan import BESIDE
-from quicksilver_lab.bench.mixes.step import BOUNDS
 from tests.paths import LAB_DOCS
 
 SECTION = (LAB_DOCS / "benchmarks.md").read_text().partition("## bench-mixes")[2].partition("\n## ")[0]
 
 
 def test_each_mix_figure_and_bound_is_explained() -> None:
-    names = (*BY_NAME, *METRICS, *BOUNDS[1:], *BESIDE)
+    names = (*BY_NAME, *METRICS, *BOUNDS[1:], *load("mixes").beside)
     assert [name for name in names if f"`{name}`" not in SECTION] == []
 
 

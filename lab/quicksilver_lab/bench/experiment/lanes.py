@@ -10,39 +10,21 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final
 
 from quicksilver_lab.bench.emulator.model import RunResult
+from quicksilver_lab.bench.experiment.step import Step, carry_out
 
-_PORTS_PER_LANE: Final = 500
+PORTS_PER_LANE: Final = 500
 
 Progress = Callable[[str], None]
-
-
-class LaneStep(Protocol):
-    """One run; it can be pickled."""
-
-    @property
-    def workload(self) -> str:
-        """What is offered."""
-
-    @property
-    def competitor(self) -> str:
-        """Who runs it."""
-
-    @property
-    def seed(self) -> int:
-        """Of the jobs."""
-
-
-S = TypeVar("S", bound=LaneStep)
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
     """A run that did not come to its end."""
 
-    step: LaneStep
+    step: Step
     why: str
 
     def __str__(self) -> str:
@@ -67,25 +49,17 @@ def _interrupted_too() -> Iterator[None]:
         raise
 
 
-class Lanes(Generic[S]):
+class Lanes:
     """So many runs at a time. Runs of the same seed stand next to each other, and so share what the machine does."""
 
-    def __init__(
-        self,
-        count: int,
-        workdir: Path,
-        base_port: int,
-        progress: Progress,
-        carry_out: Callable[[S, Path, int], RunResult],
-    ) -> None:
-        """Prepare. carry_out: runs a step in a folder, with ports from a first one on; a function of a module."""
-        self._carry_out = carry_out
+    def __init__(self, count: int, workdir: Path, base_port: int, progress: Progress) -> None:
+        """Prepare. Ports count from `base_port` on, PORTS_PER_LANE for each lane."""
         self.count, self.workdir, self.base_port, self.progress = count, workdir, base_port, progress
 
-    def run(self, steps: Sequence[S]) -> Iterator[RunResult | Failed]:
+    def run(self, steps: Sequence[Step]) -> Iterator[RunResult | Failed]:
         """Yield what each step came to, as it ends. Raises KeyboardInterrupt; nothing is left running."""
         free, pending = list(range(self.count)), list(steps)
-        going: dict[Future[RunResult], tuple[S, int]] = {}
+        going: dict[Future[RunResult], tuple[Step, int]] = {}
         context = multiprocessing.get_context("spawn")
         with (
             ProcessPoolExecutor(self.count, mp_context=context, initializer=_own_group, max_tasks_per_child=1) as pool,
@@ -95,7 +69,7 @@ class Lanes(Generic[S]):
                 while pending and free:
                     step, lane = pending.pop(0), free.pop(0)
                     self.progress(f"{step.workload}, {step.competitor}, seed {step.seed}")
-                    going[pool.submit(self._carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
+                    going[pool.submit(carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
                 done, _ = wait(going, return_when=FIRST_COMPLETED)
                 for future in done:
                     step, lane = going.pop(future)
@@ -106,9 +80,9 @@ class Lanes(Generic[S]):
         return self.workdir / f"lane{lane}"
 
     def _port(self, lane: int) -> int:
-        return self.base_port + lane * _PORTS_PER_LANE
+        return self.base_port + lane * PORTS_PER_LANE
 
-    def _outcome(self, step: S, future: Future[RunResult]) -> RunResult | Failed:
+    def _outcome(self, step: Step, future: Future[RunResult]) -> RunResult | Failed:
         error = future.exception()
         if error is not None:
             failed = Failed(step, f"{type(error).__name__}: {error}")

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lab.tests.bench.experiment import steps
 from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.emulator.raw import packed
-from quicksilver_lab.bench.mercury.lanes import Failed, Lanes
-from quicksilver_lab.bench.mixes import run as module
+from quicksilver_lab.bench.experiment import run as module
+from quicksilver_lab.bench.experiment.lanes import Failed, Lanes
+from quicksilver_lab.bench.experiment.plan import ExperimentPlan
+from quicksilver_lab.bench.experiment.result import result, summed, take
+from quicksilver_lab.bench.experiment.step import Step
 from quicksilver_lab.bench.mixes.compare import against, best, by_class, gain
 from quicksilver_lab.bench.mixes.figures import figures
 from quicksilver_lab.bench.mixes.goals import LAS, ceilings, goals, least_ratios
-from quicksilver_lab.bench.mixes.plan import MixesPlan
-from quicksilver_lab.bench.mixes.result import result, summed, take
-from quicksilver_lab.bench.mixes.step import MixStep
 from quicksilver_lab.bench.page.pages import page_of
 
 OURS = "quicksilver_late"
@@ -91,17 +92,17 @@ def test_ratios_are_paired_by_seed_and_have_an_interval() -> None:
     assert against(found, OURS, (), "latency_mean_s") is None
 
 
-def made(plan: MixesPlan, *every: RunResult) -> dict[str, Any]:
+def made(plan: ExperimentPlan, *every: RunResult) -> dict[str, Any]:
     found: dict[tuple[str, str], list[RunResult]] = {}
     for run in every:
         take(found, run)
-    return result(plan, found) | {"raw": {"runs": [packed(run) for run in every]}, "benchmark": "mixes"}
+    return result(plan, found) | {"raw": {"runs": [packed(run) for run in every]}, "benchmark": "experiment"}
 
 
-def plan_of(*mixes: str) -> MixesPlan:
-    return MixesPlan(
-        mixes=mixes, competitors=("only_g_tuned", "only_g_fair", OURS), seeds=1, nodes=4, cores=2, quick=True
-    )
+def plan_of(*mixes: str) -> ExperimentPlan:
+    cluster = {"nodes": 4, "cores": 2}
+    names = ["only_g_tuned", "only_g_fair", OURS]
+    return steps.plan_of(*mixes, competitors=names, seeds=1, cluster=cluster, halved=True, promises=True)
 
 
 def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:
@@ -170,27 +171,48 @@ def test_means_over_seeds_have_intervals() -> None:
     assert found["sizes"]["1"]["jobs"] == 2
 
 
+def test_a_closed_mix_has_its_window_too_and_a_plan_its_own_goals() -> None:
+    names = {"workload": "fixed_2s", "candidate": OURS, "base": "only_g_tuned", "metric": "tasks_per_s"}
+    goal = {"key": "more", "target": 1.1, "source": "own"} | names
+    plan = steps.plan_of("fixed_2s", competitors=["only_g_tuned", OURS], goals=[goal])
+    every = [run_of(name, took_s, "fixed_2s") for name, took_s in (("only_g_tuned", 9.0), (OURS, 4.0))]
+    found = made(plan, *every)
+    assert (
+        list(found["goals"]) == ["more"] and found["goals"]["more"]["value"] > 1 and found["goals"]["more"]["ceiling"]
+    )
+    window = found["mixes"]["fixed_2s"]["competitors"][OURS]["window"]
+    assert {"tasks_per_s", "jobs_per_s", "wait_p50_s", "cpu_ratio", "late_s", "phases", "classes"} <= window.keys()
+
+
+def test_lost_and_doubled_tasks_are_summed_over_all_runs() -> None:
+    every = [run_of("only_g_tuned", 60.0, seed=seed) for seed in (1, 2)]
+    every[0].counts |= {"lost": 1}
+    every[1].counts |= {"lost": 2, "doubled": 3}
+    found = made(plan_of("facebook_77"), *every)
+    assert (found["lost_tasks"], found["doubled_tasks"]) == (3, 3)
+    assert found["mixes"]["facebook_77"]["competitors"]["only_g_tuned"]["doubled"] == 3
+
+
 def test_the_command_prints_its_goals_and_fails_when_a_run_broke(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def carried(_lanes: Lanes[MixStep], steps: list[MixStep]) -> list[RunResult | Failed]:
+    def carried(_lanes: Lanes, steps: list[Step]) -> list[RunResult | Failed]:
         return [
             Failed(step, "no room") if step.competitor == "only_g_fair" else run_of(step.competitor, 30.0)
             for step in steps
         ]
 
     monkeypatch.setattr(Lanes, "run", carried)
-    monkeypatch.setattr(module, "beside", lambda path: path)
-    words = ["--mixes", "facebook_77", "--competitors", f"only_g_tuned,only_g_fair,{OURS}", "--seeds", "1"]
-    words += ["--nodes", "4", "--cores", "2", "--results", str(tmp_path), "--dir", str(tmp_path / "run")]
-    outcome = CliRunner().invoke(module.mixes, words)
+    words = ["mixes", "--workloads", "facebook_77", "--competitors", f"only_g_tuned,only_g_fair,{OURS}", "--seeds", "1"]
+    words += ["--results", str(tmp_path), "--dir", str(tmp_path / "run")]
+    outcome = CliRunner().invoke(module.run, words)
     found = json.loads(outcome.stdout.splitlines()[-1])
     assert outcome.exit_code == 1 and found["broken"] == ["facebook_77, only_g_fair, seed 1: no room"]
     assert all({"value", "goal", "met"} <= goal.keys() for goal in found["goals"].values()) and found["goals"]
     (file,) = tmp_path.glob("mixes-*.json")
-    assert len(json.loads(file.read_text())["raw"]["runs"]) == 2
+    assert len(json.loads(file.read_text())["raw"]["runs"]) == 2 and len([*tmp_path.glob("mixes-*.html")]) == 1
 
 
 def test_an_unknown_mix_is_an_error_of_usage() -> None:
-    outcome = CliRunner().invoke(module.mixes, ["--mixes", "nothing"])
+    outcome = CliRunner().invoke(module.run, ["mixes", "--workloads", "nothing"])
     assert outcome.exit_code == 2 and "no mix is named nothing" in outcome.output

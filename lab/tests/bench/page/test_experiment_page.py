@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lab.tests.bench.experiment.steps import plan_of
 from quicksilver.report.model import Bars, Lines, Prose, ReportEstimate, ReportTable
 from quicksilver_lab.bench.emulator.model import EmulatedSample, JobRecord, RunResult, TaskRecord
 from quicksilver_lab.bench.emulator.raw import packed
-from quicksilver_lab.bench.mercury.compare import FIXED, result
-from quicksilver_lab.bench.page import curves, mercury, plain
+from quicksilver_lab.bench.experiment.plan import load
+from quicksilver_lab.bench.experiment.result import result
+from quicksilver_lab.bench.page import curves, plain
 from quicksilver_lab.bench.page.__main__ import main
 from quicksilver_lab.bench.page.pages import page_of
 
+FIXED = "fixed_2s"
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
 
 
@@ -35,16 +38,14 @@ def run_of(competitor: str, seed: int, every_s: float) -> RunResult:
 
 def mercury_result() -> dict[str, Any]:
     """Return the result of two competitors with two seeds each: the second ends twice as many tasks."""
-    runs = {
-        (FIXED, name): [run_of(name, seed, every_s + seed / 100) for seed in (1, 2)]
-        for name, every_s in (("only_g_tuned", 0.5), ("quicksilver_only_q", 0.25))
-    }
+    names = {"only_g_tuned": 0.5, "quicksilver_only_q": 0.25}
+    runs = {(FIXED, name): [run_of(name, seed, s + seed / 100) for seed in (1, 2)] for name, s in names.items()}
     raw = {"runs": [packed(run) for found in runs.values() for run in found]}
-    argv = ["/somewhere/lab/quicksilver_lab/bench/mercury/__main__.py", "--quick"]
-    about = {"benchmark": "mercury", "machine": MACHINE, "commit": "abc", "argv": argv}
-    parts = [{"workload": FIXED, "rounds": 2, "size": {"nodes": 2, "warm_s": 10.0}}]
+    argv = ["/somewhere/lab/quicksilver_lab/bench/experiment/__main__.py", "mercury", "--quick"]
+    about = {"benchmark": "experiment", "plan": "mercury", "machine": MACHINE, "commit": "abc", "argv": argv}
     notes = {"competitors": {"only_g_tuned": {"note": "tuned", "kind": "only_g"}}, "broken": ["hybrid: no room"]}
-    return {**about, "settings": {"lanes": 2, "parts": parts}, **notes, **result(runs), "raw": raw}
+    plan = plan_of(FIXED, competitors=list(names), goals=load("mercury").goals, cluster={"nodes": 2, "cores": 2})
+    return {**about, "settings": {"lanes": 2}, **notes, **result(plan, runs), "raw": raw}
 
 
 def table(page_section: Any, nth: int = 0) -> ReportTable:
@@ -53,27 +54,43 @@ def table(page_section: Any, nth: int = 0) -> ReportTable:
 
 
 def test_goals_are_rows_with_their_ratio_and_whether_they_are_met() -> None:
-    goals = table(page_of(mercury_result()).sections[1])
+    section = page_of(mercury_result()).sections[1]
+    assert Prose("Not finished: hybrid: no room.") in section.blocks
+    goals = table(section)
     (row,) = [row for row in goals.rows if row[0] == "`tasks_ratio_only_g_tuned`"]
-    ratio = row[goals.columns.index("ours / theirs")]
+    ratio = row[goals.columns.index("value")]
     assert isinstance(ratio, ReportEstimate)
     assert 1.6 < ratio.low < 1.92 < ratio.value < 1.93 < ratio.high < 2.3
-    assert row[goals.columns.index("goal")] == "at least 1.4"
-    assert row[goals.columns.index("met")] is True
+    assert row[goals.columns.index("aim")] == "at least 1.4"
+    assert row[goals.columns.index("met")] is True and row[goals.columns.index("theirs")] == "only_g_tuned"
     (latency,) = [row for row in goals.rows if row[0] == "`p95_ratio_only_g_tuned`"]
-    assert latency[goals.columns.index("goal")] == "at most 1"
+    assert latency[goals.columns.index("aim")] == "at most 1"
 
 
-def test_a_workload_has_figures_classes_bars_and_curves() -> None:
-    section = page_of(mercury_result()).sections[3]
-    assert section.title == "Workload fixed_2s"
-    assert [row[0] for row in table(section).rows] == ["only_g_tuned", "quicksilver_only_q"]
-    assert {row[1] for row in table(section, 1).rows} == {"even", "odd"}
-    phases = table(section, 2)
+def test_a_mix_has_figures_classes_bars_and_curves() -> None:
+    _, _, competitors, section = page_of(mercury_result()).sections
+    assert competitors.blocks == [ReportTable(["competitor", "what"], [["only_g_tuned", "tuned"]])]
+    assert section.title == "Mix fixed_2s"
+    tables = {block.title: block for block in section.blocks if isinstance(block, ReportTable)}
+    names = ["only_g_tuned", "quicksilver_only_q"]
+    assert [row[0] for row in tables[""].rows[:2]] == names
+    assert {row[0] for row in tables["By kind"].rows} >= {"even", "odd"}
+    windows = tables["What ended within the window"]
+    assert [row[0] for row in windows.rows] == names and {"tasks/s", "samples late, s"} <= set(windows.columns)
+    phases = tables["Where the time goes: means, and shares of the slots"]
     assert [row[phases.columns.index("started_to_ended_s")] for row in phases.rows] == [2.0, 2.0]
+    assert {"Ratios to only_g_tuned", "Against the best stock competitor"} <= tables.keys()
+    costs = tables["CPU and memory"]
+    row = dict(zip(costs.columns, costs.rows[0], strict=True))
+    assert (row["rm, cores"], row["proxy, MB"], row["emulator, MB"]) == (0.4, None, 90.0)
     bars = [block for block in section.blocks if isinstance(block, Bars)]
-    assert [bar.title for bar in bars] == ["Task throughput", "Job latency, p95", "Kills", "Work lost by kills"]
-    assert all(bar.labels == ["only_g_tuned", "quicksilver_only_q"] for bar in bars)
+    assert [bar.title for bar in bars][-4:] == [
+        "Task throughput",
+        "Job latency within the window, p95",
+        "Kills",
+        "Work lost by kills",
+    ]
+    assert all(bar.labels == names for bar in bars[-4:])
     lines = [block for block in section.blocks if isinstance(block, Lines)]
     assert [line.title for line in lines] == [
         "Task throughput over time",
@@ -83,22 +100,7 @@ def test_a_workload_has_figures_classes_bars_and_curves() -> None:
         "Job latency, odd",
         "Task wait, wanted to started",
     ]
-    assert all([one.name for one in line.series] == ["only_g_tuned", "quicksilver_only_q"] for line in lines)
-
-
-def test_the_set_up_has_the_plan_the_competitors_and_what_was_not_finished() -> None:
-    section = page_of(mercury_result()).sections[2]
-    assert section.blocks == [
-        Prose("Not finished: hybrid: no room."),
-        ReportTable(["workload", "rounds", "nodes", "warm_s"], [["fixed_2s", 2, 2, 10.0]], "Plan"),
-        ReportTable(["competitor", "what"], [["only_g_tuned", "tuned"]], "Competitors"),
-    ]
-
-
-def test_costs_are_by_process_and_a_process_that_was_not_there_is_missing() -> None:
-    costs = table(page_of(mercury_result()).sections[-1])
-    row = dict(zip(costs.columns, costs.rows[0], strict=True))
-    assert (row["rm, cores"], row["proxy, cores"], row["emulator, MB"]) == (0.4, None, 90.0)
+    assert all([one.name for one in line.series] == names for line in lines)
 
 
 def test_curves_are_means_of_the_runs_and_cdfs_of_the_window() -> None:
@@ -121,14 +123,14 @@ def test_without_raw_runs_there_are_tables_and_bars() -> None:
     found = mercury_result()
     del found["raw"]
     assert not [plot for plot in page_of(found).plots() if isinstance(plot, Lines)]
-    assert mercury.read({"benchmark": "mercury"}).plots() == []
+    assert page_of({"benchmark": "experiment"}).plots() == []
 
 
 def test_facts_name_machine_commit_and_command_but_not_where_it_lies() -> None:
     assert plain.facts(mercury_result()) == [
         ("machine", "AMD, 2 cores, 24,105 MB, kernel 6.18, Python 3.11.7, load 0.5 at the start"),
         ("commit", "`abc`"),
-        ("command", "`python -m quicksilver_lab.bench.mercury --quick`"),
+        ("command", "`python -m quicksilver_lab.bench.experiment mercury --quick`"),
         ("settings", "lanes 2"),
     ]
     assert plain.command(["/x/.venv/bin/quicksilver", "bench", "las"]) == "quicksilver bench las"
@@ -169,8 +171,8 @@ def test_the_program_writes_the_page_and_prints_tables(tmp_path: Path) -> None:
     [
         ("[]", "not an object; take a file that a benchmark wrote"),
         ("{", "Expecting property name"),
-        ('{"benchmark": "mercury", "raw": {"runs": [{}]}}', "KeyError: 'jobs': not as bench-mercury writes it"),
-        ('{"benchmark": "mercury", "goals": {"a": {}}}', "not as bench-mercury writes it"),
+        ('{"benchmark": "experiment", "raw": {"runs": [{}]}}', "KeyError: 'jobs': not as bench-experiment writes it"),
+        ('{"benchmark": "mixes", "goals": {"a": {}}}', "not as bench-mixes writes it"),
     ],
 )
 def test_what_is_no_result_is_one_clear_error(tmp_path: Path, text: str, error: str) -> None:
