@@ -54,7 +54,7 @@ def repeatable(argv: Iterable[str]) -> Iterator[str]:
         if word in _OF_THE_MACHINE:
             next(words, "")
         elif word.partition("=")[0] not in _OF_THE_MACHINE:
-            yield word
+            yield Path(word).name if word.startswith("/") else word
 
 
 def write(path: Path, about: str, folder: Path) -> Path:

@@ -55,6 +55,10 @@ def test_the_page_lists_them_as_they_are() -> None:
             "quicksilver bench run mixes --seeds 1",
         ),
         (
+            ["python3/quicksilver", "bench", "run", "/a/mine.yaml", "--trace", "/b/trace.tsv"],
+            "quicksilver bench run mine.yaml --trace trace.tsv",
+        ),
+        (
             ["/a/lab/quicksilver_lab/bench/zoe/figure1.py", "--results=/b"],
             "python -m quicksilver_lab.bench.zoe.figure1",
         ),

@@ -152,6 +152,14 @@ class ExperimentPlan(SettingsModel):
             sorted((n for n in self.runners(jobs) if COMPETITORS[n].quicksilver), key=lambda n: n != self.candidate)
         )
 
+    def settings(self) -> dict[str, Any]:
+        """Return the plan as a result has it, without the machine's folders."""
+        data = self.model_dump(exclude={"about", "quick"})
+        for entry, jobs in zip(data["workloads"], self.workloads, strict=True):
+            if jobs.trace:
+                entry["trace"]["file"] = jobs.name
+        return data
+
     def mix(self, jobs: PlannedJobs) -> Mix:
         """Return what is run for a workload. Raises QuicksilverError of a trace that is not named."""
         mix = jobs.trace.mix() if jobs.trace else mix_named(jobs.name)
@@ -266,7 +274,7 @@ def changed(
         if seeds is not None:
             data["seeds"], entry["seeds"] = seeds, None
         if trace is not None and entry.get("trace"):
-            entry["trace"]["file"] = str(trace.absolute())
+            entry["trace"]["file"] = str(trace)
     result, mistakes = validate(ExperimentPlan, data)
     if result is None:
         raise QuicksilverError("; ".join(map(str, mistakes)), place="the plan with these options", remedy=_REMEDY)

@@ -120,7 +120,7 @@ def run(
             progress(f"error: {broken[-1]}")
     about |= {
         "took_s": round(time.monotonic() - start_s),
-        "settings": planned.model_dump(exclude={"about", "goals", "quick"}) | {"lanes": count},
+        "settings": planned.settings() | {"lanes": count},
         "competitors": {name: asdict(BY_NAME[name]) for name in planned.names},
         "policies": sections_of(planned.names),
     }

@@ -36,6 +36,7 @@ def swim(tmp_path: Path) -> Path:
 
 def test_jobs_of_a_trace_come_when_they_arrive_and_all_count(swim: Path) -> None:
     plan = changed(load(str(swim.parent / "plan.yaml")), trace=swim)
+    assert plan.settings()["workloads"][0]["trace"]["file"] == "swim.tsv"
     step = plan.steps(1, lambda _: None)[1]
     jobs = offered(step.mix, 1)
     assert isinstance(jobs, list)
