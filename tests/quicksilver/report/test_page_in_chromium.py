@@ -113,8 +113,8 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
     file.write_text(json.dumps(mercury_result()))
     found.open(beside(file))
     assert found.run("return document.title") == "bench-mercury"
-    assert found.run("return document.querySelectorAll('.lines canvas, .rows.bars').length") == 10
-    assert found.run("return document.querySelectorAll('.table table').length") == 7
+    assert found.run("return document.querySelectorAll('.lines canvas, .rows.bars').length") == 14
+    assert found.run("return document.querySelectorAll('.table table').length") == 20
     assert found.console() == []
     assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []
 

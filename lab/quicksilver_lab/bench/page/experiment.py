@@ -65,7 +65,7 @@ _BARS: Final = (
 _WINDOW_BARS: Final = (
     ("tasks_per_s", "Task throughput", "tasks per second"),
     ("latency_p95_s", "Job latency within the window, p95", "seconds"),
-    ("kills_per_1000_tasks", "Kills", "per 1,000 tasks"),
+    ("kills_per_1000_tasks", "Kills by tasks", "per 1,000 tasks"),
     ("work_lost_s_per_1000_tasks", "Work lost by kills", "seconds per 1,000 tasks"),
 )
 _CLASSES: Final = (("sizes", "number of tasks"), ("work", "tasks x duration"), ("classes", "kind"))

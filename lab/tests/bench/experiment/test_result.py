@@ -174,7 +174,8 @@ def test_means_over_seeds_have_intervals() -> None:
 def test_a_closed_mix_has_its_window_too_and_a_plan_its_own_goals() -> None:
     names = {"workload": "fixed_2s", "candidate": OURS, "base": "only_g_tuned", "metric": "tasks_per_s"}
     goal = {"key": "more", "target": 1.1, "source": "own"} | names
-    plan = steps.plan_of("fixed_2s", competitors=["only_g_tuned", OURS], goals=[goal])
+    cluster = {"nodes": 4, "cores": 2}
+    plan = steps.plan_of("fixed_2s", competitors=["only_g_tuned", OURS], goals=[goal], cluster=cluster)
     every = [run_of(name, took_s, "fixed_2s") for name, took_s in (("only_g_tuned", 9.0), (OURS, 4.0))]
     found = made(plan, *every)
     assert (

@@ -87,7 +87,7 @@ def test_a_mix_has_figures_classes_bars_and_curves() -> None:
     assert [bar.title for bar in bars][-4:] == [
         "Task throughput",
         "Job latency within the window, p95",
-        "Kills",
+        "Kills by tasks",
         "Work lost by kills",
     ]
     assert all(bar.labels == names for bar in bars[-4:])
