@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import fmean
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import AfterValidator
+
+from policies.errors import close_to
 from policies.settings_model import SettingsModel
 from quicksilver_lab.bench.emulator.model import RunResult
-from quicksilver_lab.bench.mercury.competitors import OWN_OPPORTUNISTIC
+from quicksilver_lab.bench.mercury.competitors import BY_NAME, OWN_OPPORTUNISTIC
 from quicksilver_lab.bench.mercury.figures import figures
 from quicksilver_lab.bench.mixes.compare import ratio
 
 BEST: Final = "best_opportunistic"
 """In place of a competitor's name: the best of Hadoop's own opportunistic ones."""
 
+
+def known(kind: str, names: Collection[str]) -> AfterValidator:
+    """Return a check that a name is one of these."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"no {kind} is named {name}; {close_to(name, list(names))}")
+        return name
+
+    return AfterValidator(check)
+
+
+Runner = Annotated[str, known("competitor", (*BY_NAME, BEST))]
 Runs = Mapping[tuple[str, str], Sequence[RunResult]]
 """By workload and competitor, in the order of their seeds."""
 
@@ -25,8 +41,8 @@ class ComparedGoal(SettingsModel):
     key: str
     """Its name in the result."""
     workload: str
-    candidate: str
-    base: str
+    candidate: Runner
+    base: Runner
     metric: Literal["tasks_per_s", "jobs_per_s", "latency_p50_s", "latency_p95_s", "latency_mean_s", "wait_p50_s"]
     target: float
     source: str

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from policies.config.validation import validate
-from policies.errors import Mistake, close_to
+from policies.errors import Mistake
 from policies.settings_model import SettingsModel
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_apps.description.document import Document, parse_text, read_text
 from quicksilver_apps.description.mistakes import DescriptionMistake
-from quicksilver_lab.bench.experiment.goals import BEST, ComparedGoal
+from quicksilver_lab.bench.experiment.goals import BEST, ComparedGoal, Runner, known
 from quicksilver_lab.bench.experiment.step import BOUNDS, Step
 from quicksilver_lab.bench.experiment.trace import OfferedTrace
 from quicksilver_lab.bench.mercury.competitors import BY_NAME as COMPETITORS
@@ -34,16 +34,7 @@ Best = Callable[[str], str | None]
 """Returns the best of Hadoop's own opportunistic competitors on a workload, None before the first seed ended."""
 
 
-def _known(kind: str, names: Collection[str]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError(f"no {kind} is named {name}; {close_to(name, list(names))}")
-        return name
-
-    return AfterValidator(check)
-
-
-Names = tuple[Annotated[str, _known("competitor", (*COMPETITORS, BEST))], ...]
+Names = tuple[Runner, ...]
 
 
 class PlannedCluster(SettingsModel):
@@ -66,7 +57,7 @@ class PlannedCluster(SettingsModel):
 class PlannedJobs(SettingsModel):
     """Jobs, and who runs them. A name alone stands for `mix: NAME`."""
 
-    mix: Annotated[str, _known("mix", (*MIXES, *WORKLOADS))] | None = None
+    mix: Annotated[str, known("mix", (*MIXES, *WORKLOADS))] | None = None
     """A mix, or a workload of Mercury."""
     trace: OfferedTrace | None = None
     """In place of a mix."""
@@ -102,7 +93,7 @@ class ExperimentPlan(SettingsModel):
     """The order rotates from seed to seed; all competitors of a seed get the same jobs."""
     beside: Names = ()
     """Of them those that are shown, but are not among the best of stock YARN."""
-    candidate: Annotated[str, _known("competitor", COMPETITORS)] = "quicksilver"
+    candidate: Annotated[str, known("competitor", COMPETITORS)] = "quicksilver"
     """The competitor that has to reach the promises; without it the first of quicksilver's."""
     promises: bool = False
     """Whether the result has the goals of the mixes (`quicksilver_lab.bench.mixes.goals`)."""
@@ -126,6 +117,9 @@ class ExperimentPlan(SettingsModel):
         for jobs in self.workloads:
             if not self.listed(jobs):
                 raise ValueError(f"nobody runs {jobs.name}: name competitors, of the plan or of this workload")
+        for goal in self.goals:
+            if goal.workload not in (*names, *MIXES, *WORKLOADS):
+                raise ValueError(f"the goal {goal.key} is on {goal.workload}: name one of {', '.join(names)}")
         return self
 
     def listed(self, jobs: PlannedJobs) -> tuple[str, ...]:
@@ -161,7 +155,7 @@ class ExperimentPlan(SettingsModel):
         return data
 
     def mix(self, jobs: PlannedJobs) -> Mix:
-        """Return what is run for a workload. Raises QuicksilverError of a trace that is not named."""
+        """Return what is run for a workload."""
         mix = jobs.trace.mix() if jobs.trace else mix_named(jobs.name)
         cluster = self.cluster.model_dump(exclude_none=True) | jobs.cluster.model_dump(exclude_none=True)
         mix = resized(mix, **cluster)

@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from policies.settings_model import SettingsModel
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.traces.formats.registry import read_specs
+from quicksilver.simulator.traces.formats.registry import FORMATS, read_specs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver_lab.bench.emulator.jobs import Scaling, scaled
 from quicksilver_lab.bench.emulator.model import JobSpec
 from quicksilver_lab.bench.emulator.nodes.nodes import host_of
+from quicksilver_lab.bench.experiment.goals import known
 from quicksilver_lab.bench.experiment.step import TASK_MB
 from quicksilver_lab.bench.mixes.mixes import ClusterSize, Mix, shuffled
 
@@ -28,6 +29,8 @@ class OfferedTrace(SettingsModel):
 
     file: str | None = None
     """Relative to the working directory; left out: `--trace FILE` names it."""
+    format: Annotated[str, known("format", FORMATS)] | None = None
+    """Left out: as the file begins."""
     skip: bool = False
     """Whether broken jobs are left out and counted, instead of an error."""
     first: int | None = Field(None, ge=1)
@@ -58,11 +61,12 @@ class OfferedTrace(SettingsModel):
         fit = Scaling(
             self.first, self.speed, self.times, self.most_tasks, self.most_s, self.memory_mb, "default", hosts
         )
-        specs = read_specs(Path(self.file), mistakes=mistakes or Mistakes(skip=self.skip))
+        specs = read_specs(Path(self.file), self.format, mistakes=mistakes or Mistakes(skip=self.skip))
         try:
             jobs = list(islice(scaled(specs, fit), _JOBS_LIMIT + 1))
         except TraceError as error:
-            error.remedy = error.remedy.replace("--skip", "`skip: true` of the plan's trace")
+            for option, key in (("--skip", "skip: true"), ("--format", "format:")):
+                error.remedy = error.remedy.replace(option, f"`{key}` of the plan's trace")
             raise
         if len(jobs) > _JOBS_LIMIT:
             raise QuicksilverError(

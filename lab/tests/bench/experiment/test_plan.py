@@ -14,6 +14,12 @@ from quicksilver_lab.bench.mercury.competitors import BY_NAME, OWN_OPPORTUNISTIC
 from quicksilver_lab.bench.mixes.mixes import ALL, GUARANTEES
 
 OURS = "quicksilver"
+GOAL = """about: x
+workloads: [google]
+competitors: [quicksilver]
+goals:
+- {{key: k, workload: {workload}, candidate: quicksilver, base: {base}, metric: tasks_per_s, target: 1, source: x}}
+"""
 
 
 def order(plan: ExperimentPlan, seed: int) -> list[str]:
@@ -84,6 +90,9 @@ def test_a_workload_of_mercury_is_a_mix_and_a_cluster_may_be_another() -> None:
             "about: x\nworkloads: [google]\ncompetitors: [quicksilver]\nquick:\n  seeds: no\n",
             ":5: quick.seeds: must",
         ),
+        (GOAL.format(workload="googel", base="only_g_fair"), "the goal k is on googel: name one of google"),
+        (GOAL.format(workload="google", base="only_g"), ":5: goals[0].base: no competitor is named only_g"),
+        ("about: x\nworkloads: [{trace: {format: x}}]\n", ":2: workloads[0].trace.format: no format is named x"),
         ("workloads: [google]\n", ":1: about: is missing"),
         ("- 1\n", ":1: description: must be a mapping"),
         ("a: [\n", "is no YAML"),
