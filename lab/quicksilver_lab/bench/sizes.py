@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any, Final
 
@@ -58,14 +58,3 @@ def _grouped(
 ) -> dict[str, dict[str, float]]:
     by_class = {name: [job for job in jobs if class_of(job) == name] for name in names}
     return {name: {"jobs": len(own)} | latencies(own) for name, own in by_class.items() if own}
-
-
-def mean_ratios(
-    first: Mapping[str, Mapping[str, float]], second: Mapping[str, Mapping[str, float]]
-) -> dict[str, float]:
-    """Return second / first of the mean latency of each class that both have."""
-    return {
-        name: round(second[name]["latency_mean_s"] / figures["latency_mean_s"], 4)
-        for name, figures in first.items()
-        if name in second and figures["latency_mean_s"]
-    }

@@ -1,1 +1,1 @@
-"""Mercury's experiments (ATC '15, §7) on an emulated cluster before a real ResourceManager."""
+"""What is compared on the emulated cluster, and the figures of Mercury's experiments (ATC '15, §7)."""

@@ -140,7 +140,7 @@ def summary(runs: Sequence[RunResult], draws: int = DRAWS) -> dict[str, Any]:
 
     Rates: the mean over the runs, drawn again in blocks; latencies and waits: of all jobs or tasks together, drawn
     again by job or task. With few repetitions the intervals say how much a run's own figures vary, not how much runs
-    differ; for the ratios, which pair the seeds, see `quicksilver_lab.bench.mercury.compare`. Raises ValueError without
+    differ; for the ratios, which pair the seeds, see `quicksilver_lab.bench.experiment.goals`. Raises ValueError of no
     runs.
     """
     if not runs:
