@@ -127,6 +127,9 @@ def test_shrunk_ones_are_taken_over_with_what_they_attained(one_node: Cluster) -
             before = {row["container_id"]: row["attained_s"] for row in node.get("/v1/containers")}
             await kill(stack, "node1", node.address)
             await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "they are shrunk again", 60)
+            await until(
+                lambda: None not in {row["attained_s"] for row in node.get("/v1/containers")}, "they are attached"
+            )
             shown = {row["container_id"]: row for row in node.get("/v1/containers")}
             assert set(shown) == set(names)
             assert {row["kind"] for row in shown.values()} == {"Q"}
