@@ -62,8 +62,8 @@ class Production(SystemSettings):
     """Between heartbeats of a NodeManager (Mercury §7.1)."""
     master_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of an application master."""
-    report_s: float = Field(1.0, gt=0)
-    """Between reports of a sidecar; a run costs time by their number."""
+    report_s: float = Field(2.0, gt=0)
+    """Between reports of a sidecar, as its own setting has it; a run costs time by their number."""
     start_s: float = Field(0.1, ge=0)
     """From a start to the task's begin: the NodeManager and the process."""
     off_switch: int = Field(1, ge=1)
