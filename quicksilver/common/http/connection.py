@@ -76,7 +76,7 @@ class _AnswerWriter:
 
     def _flush(self) -> None:
         head, self._head, self._flushing = self._head, b"", None
-        if head:
+        if not self._transport.is_closing():  # given up meanwhile
             self._transport.write(head)
 
     def is_closing(self) -> bool:

@@ -7,12 +7,16 @@ from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
+from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
-from sidecar.service.reporter import Reporter, RestLine
+from sidecar.service import reporter as reporter_module
+from sidecar.service.reporter import Reporter, ReportLine, RestLine
 from tests import loops
 from tests.sidecar.fakes import FakeProxy
 
@@ -75,5 +79,41 @@ def test_events_stay_until_the_active_proxy_has_them() -> None:
             assert not await reporter.send()
             assert reporter.reachable is False
             await reporter.close()
+
+    loops.run(story())
+
+
+class LateLine(ReportLine):
+    """A proxy that takes the second report."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self.refused = False
+        self.taken = asyncio.Event()
+
+    async def post(self, report: Report) -> Ack:
+        if not self.refused:
+            self.refused = True
+            raise QuicksilverError("away")
+        self.taken.set()
+        return Ack(events_to=-1)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_proxy_that_was_away_gets_the_next_report_before_the_regular_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter_module, "RETRY_S", 0.01)
+
+    async def story() -> None:
+        line = LateLine()
+        reporter = Reporter([line], SidecarSettings(report_s=60.0), SidecarMetrics(), build, lambda ack: False)
+        running = asyncio.create_task(reporter.run())
+        reporter.changed()
+        async with asyncio.timeout(20.0):
+            await line.taken.wait()
+        assert line.refused
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
     loops.run(story())

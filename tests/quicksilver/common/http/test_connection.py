@@ -9,7 +9,7 @@ import pytest
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-from quicksilver.common.http.connection import BoundedConnection
+from quicksilver.common.http.connection import BoundedConnection, _AnswerWriter
 
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -88,3 +88,15 @@ def test_each_of_two_requests_in_one_piece_has_its_answer() -> None:
 def test_all_is_written_before_the_end() -> None:
     (answer,) = pieces(GET + b"Connection: close\r\n\r\n", [b"hello"]).pieces
     assert answer.endswith(b"connection: close\r\n\r\nhello")
+
+
+@pytest.mark.parametrize("given_up", [False, True])
+def test_a_head_that_waits_is_not_written_to_a_connection_that_was_given_up(given_up: bool) -> None:
+    async def work() -> list[bytes]:
+        transport = Recorder()
+        _AnswerWriter(transport, asyncio.get_running_loop()).write(b"head")
+        transport.closed = given_up
+        await asyncio.sleep(0)
+        return transport.pieces
+
+    assert asyncio.run(work()) == ([] if given_up else [b"head"])
