@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,11 +17,12 @@ from quicksilver_lab.cluster.spec import ClusterSpec
 from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, RecordsWatch, application_of, is_master
 from quicksilver_lab.workloads.rest import get_json
 from tests.promise.helpers import until
+from tests.real.policies.test_admission import admitting
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 NODES, VCORES, MEMORY_MB = 2, 4, 256
 SLEEP_S: Final = 900
-INITIAL: Final = {"core": [{"type": "yarn-service", "core": "initial"}, {"core": "all"}]}
+INITIAL: Final[dict[str, Any]] = {"core": [{"type": "yarn-service", "core": "initial"}, {"core": "all"}]}
 """Settings of the slot `admit`: components that depend on no other one are core."""
 
 
@@ -55,20 +55,6 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield made
     finally:
         made.stop()
-
-
-@contextmanager
-def admitting(cluster: Cluster, settings: Mapping[str, Any]) -> Iterator[LocalDaemons]:
-    """Run proxy and sidecars with the preset `zoe` and these settings of the slot `admit`."""
-    stack = LocalDaemons(cluster, {"preset": "zoe", "admit": {"settings": settings}}, sidecar={"vcores": VCORES})
-    stack.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
-    stack.start()
-    try:
-        yield stack
-    finally:
-        stack.stop()
-    for name in ("proxy", *(node.name for node in cluster.spec.node_addresses)):
-        assert "Traceback" not in stack.log(name).read_text(), stack.log(name)
 
 
 @dataclass
@@ -166,7 +152,7 @@ def shown(cluster: Cluster) -> dict[str, str]:
 
 def test_dependent_components_are_elastic_and_the_next_service_waits_for_its_whole_core(cluster: Cluster) -> None:
     """Eight places, of which masters use two."""
-    with admitting(cluster, INITIAL) as stack, RecordsWatch(cluster) as watch:
+    with admitting(cluster, vcores=VCORES, **INITIAL) as stack, RecordsWatch(cluster) as watch:
         web, batch = Service(cluster, stack, "web"), Service(cluster, stack, "batch")
         web.launch(core=2, elastic=2)
         core, elastic = web.comes_to(2, 2)
@@ -211,7 +197,7 @@ def test_dependent_components_are_elastic_and_the_next_service_waits_for_its_who
 
 
 def test_without_a_rule_all_of_a_service_is_core(cluster: Cluster) -> None:
-    with admitting(cluster, {}) as stack:
+    with admitting(cluster, vcores=VCORES) as stack:
         service = Service(cluster, stack, "plain")
         service.launch(core=1, elastic=2)
         service.comes_to(3, 0)
