@@ -5,11 +5,13 @@ Units: memory in MB (2**20 bytes), CPU in vcores, times in seconds. Node ids are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import Final
+
+from policies.value_types import replace, value_type
 
 Candidates = Sequence[tuple[str, float]]
 """Nodes for one container with their scores, best first; the lower the better."""
@@ -43,6 +45,7 @@ class JobClass(StrEnum):
     """It is not known, or nobody asks."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Resources:
     """An amount of memory (MB) and CPU (vcores)."""
@@ -51,16 +54,18 @@ class Resources:
     vcores: float = 0
 
     def __add__(self, addend: Resources) -> Resources:
-        return Resources(self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
+        return _resources(Resources, self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
 
     def __sub__(self, subtrahend: Resources) -> Resources:
-        return Resources(self.memory_mb - subtrahend.memory_mb, self.vcores - subtrahend.vcores)
+        return _resources(Resources, self.memory_mb - subtrahend.memory_mb, self.vcores - subtrahend.vcores)
 
     def fits(self, room: Resources) -> bool:
         """Return whether this amount is within `room` in both dimensions."""
         return self.memory_mb <= room.memory_mb and self.vcores <= room.vcores
 
 
+_resources: Final[Callable[[type[Resources], int, float], Resources]] = Resources.__new__  # type: ignore[assignment]
+"""Makes one without the detour over the type: sums are made often."""
 _NOTHING: Final = Resources()
 
 
@@ -74,6 +79,7 @@ def total(parts: Iterable[Resources]) -> Resources:
     return Resources(memory_mb, vcores)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class AppView:
     """An application as the policies see it."""
@@ -107,6 +113,7 @@ class AppView:
     """Hosts on which nothing of it is to start, since they are kept for short jobs."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class JobView:
     """A job as a `classify` policy sees it."""
@@ -120,6 +127,7 @@ class JobView:
     """Mean durations of the tasks of jobs that ended lately, ascending, shape (jobs,); at most 1,000."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class WorkShares:
     """Who brought the work of the last hours."""
@@ -128,6 +136,7 @@ class WorkShares:
     """The part that short jobs had of all task-seconds of jobs with a class, 0..1; None while too few ended."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Portion:
     """What is left to one application of its share at one request priority, where whole applications are admitted."""
@@ -141,6 +150,7 @@ class Portion:
     """Why it waits."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Ask:
     """One wanted container."""
@@ -200,6 +210,7 @@ class Ask:
         return 2 if self.anywhere else None
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class NodeView:
     """A node as the coordinator knows it: YARN's own record, the sidecar's last report, own placements added."""
@@ -298,6 +309,7 @@ class NodeView:
         return used.memory_mb <= self.limit_q.memory_mb and (bool(self.slots) or used.vcores <= self.limit_q.vcores)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ParentView:
     """A YARN queue that has others below it, with the use of all of them."""
@@ -309,6 +321,7 @@ class ParentView:
     used_q: Resources = Resources()
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class QueueView:
     """A YARN queue: its capacities in the Capacity Scheduler, and its use."""
@@ -352,6 +365,7 @@ class QueueView:
         )
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ContainerView:
     """A container at a node, waiting or running."""
@@ -406,6 +420,7 @@ class ContainerView:
         return max(self.expected_s - done_s, 0.1 * self.expected_s)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class NodeQueue:
     """A node with its queueable containers, for policies that move some of them."""
@@ -416,6 +431,7 @@ class NodeQueue:
     """In the order in which they will start."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ShedTarget:
     """Limits of a node's queue; containers beyond them are shed from the end. None: no limit."""
@@ -431,6 +447,7 @@ class ShedTarget:
     """Containers that have waited less than this stay: the figures behind the target may be older."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Gap:
     """Free room at a node that the first of its queue does not fit into, and what it costs others to use it."""
@@ -443,6 +460,7 @@ class Gap:
     """How much later the one that is delayed most is expected to start if another container fills the gap."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Usual:
     """Use of a node by guaranteed containers in one quarter of an hour of the week, in the weeks before."""
@@ -456,6 +474,7 @@ class Usual:
     peak: Resources
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class NodeUse:
     """Use of a node by guaranteed containers: now, lately, and usually in the coming time."""
@@ -469,6 +488,7 @@ class NodeUse:
     """The quarters of an hour from now on, at least 4 hours of them; those that were never seen are left out."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Limit:
     """The limit to queueable containers on a node, with the reason in words."""
@@ -477,6 +497,7 @@ class Limit:
     reason: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Route:
     """A routing decision with its reason, in words for `quicksilver explain`."""
@@ -489,6 +510,7 @@ class Route:
     """Of the settings that decided."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Placement:
     """A placement decision: the node (None when no node may take the ask) and the candidates with their scores."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policies.model import AppView
+from policies.value_types import value_type
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class WaitingApp:
     """An application with containers that wait at the proxy until a node has a place for them."""

@@ -10,7 +10,7 @@ from policies.common.app_admission import AppAdmission
 from policies.common.damping import Damping
 from policies.common.move_limits import Moving
 from policies.common.probe_nodes import Probing
-from policies.config.guarded_call import call, guarded
+from policies.config.guarded_call import call
 from policies.config.registry import BoundPolicy
 from policies.errors import PolicyFaultError
 from policies.model import (
@@ -123,7 +123,7 @@ class ClusterSlots:
         """Return which applications are in service, and with how many elastic containers."""
         bound = self._choices["admit"]
         assert bound.assign is not None, "asked only where `admission` is not None"
-        return guarded(bound, bound.assign, Assignment, requests, room, bound.cfg, freed, now_s)
+        return call(bound, Assignment, requests, room, bound.cfg, freed, now_s, function=bound.assign)
 
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""

@@ -23,19 +23,17 @@ def measure_calls(clock: Callable[[], float] | None) -> None:
     _clock = clock
 
 
-def call(bound: BoundPolicy, answer_type: type[T], *arguments: object) -> T:
-    """Return the answer of a policy. Raises PolicyFaultError."""
-    return guarded(bound, bound.decide, answer_type, *arguments)
+def call(bound: BoundPolicy, answer_type: type[T], *arguments: object, function: Callable[..., Any] | None = None) -> T:
+    """Return the answer of a policy, or of another function of it than that of its slot.
 
-
-def guarded(bound: BoundPolicy, function: Callable[..., Any], answer_type: type[T], *arguments: object) -> T:
-    """Return the answer of a function of a policy. Raises PolicyFaultError, also in place of SystemExit."""
+    Raises PolicyFaultError, also in place of SystemExit.
+    """
     clock = _clock
     begun_s = clock() if clock is not None else 0.0
     if begun_s < bound.off.until_s:
         raise PolicyFaultError(f"{bound}: {bound.off.why}")
     try:
-        answer = function(*arguments)
+        answer = (function or bound.decide)(*arguments)
     except BaseException as error:
         raise PolicyFaultError(f"{bound}: {type(error).__name__}: {error}") from error
     finally:

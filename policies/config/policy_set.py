@@ -116,7 +116,7 @@ class Policies:
 
     # Which policies are in force
 
-    @property
+    @cached_property
     def version(self) -> str:
         """The number of the settings, a digest of them, and the windows that are open: `3-1f00ba5e9c+night`."""
         return "+".join((f"{self.number}-{self.digest}", *self.hours.open))
@@ -125,6 +125,7 @@ class Policies:
         """Return these policies as the settings of this number."""
         new = copy(self)
         new.number = number
+        new.__dict__.pop("version", None)
         return new
 
     def at(self, hours: Hours) -> Policies:
@@ -138,6 +139,7 @@ class Policies:
     def _enter(self, hours: Hours) -> None:
         open_now = [window for window in self.windows if window.name in hours.open]
         self.hours = hours
+        self.__dict__.pop("version", None)
         self._in_window = [(queue_test(window.queue), self.alternatives[window.use]) for window in open_now]
         of_all = (self.alternatives[window.use] for window in open_now if "*" in window.queue)
         self._of_nodes = next(of_all, None)
@@ -191,23 +193,26 @@ class Policies:
         """Return whether containers of this YARN queue may be queueable."""
         return self._listed(queue)
 
-    def route(self, ask: Ask, rng: Random) -> Route:
-        """Decide whether one wanted container is guaranteed or queueable, and say by which rule."""
-        rule = self._rule(ask.app, ask.priority)
+    def route(self, ask: Ask, rng: Random, rule: Rule | str | None = None) -> Route:
+        """Decide whether one wanted container is guaranteed or queueable, and say by which rule.
+
+        rule: that of its application and priority, if it is known already.
+        """
+        if rule is None:
+            rule = self.rule(ask.app, ask.priority)
         if isinstance(rule, str):
             return Route(Kind.GUARANTEED, rule)
-        why = over_retries(self, ask)
+        why = over_retries(self, ask) if ask.retries else None
         if why is not None:
             return Route(Kind.GUARANTEED, why)
         answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
         return Route(answer.kind, f"{rule.text}: {answer.reason}")
 
-    def unrouted(self, app: AppView, priority: int) -> Route | None:
-        """Return the route of containers that no `route` policy decides on: guaranteed; None where one does."""
-        rule = self._rule(app, priority)
-        return Route(Kind.GUARANTEED, rule, version=self.version) if isinstance(rule, str) else None
+    def unrouted(self, why: str) -> Route:
+        """Return the route of containers that no `route` policy decides on: guaranteed. why: as `rule` says."""
+        return Route(Kind.GUARANTEED, why, version=self.version)
 
-    def _rule(self, app: AppView, priority: int) -> Rule | str:
+    def rule(self, app: AppView, priority: int) -> Rule | str:
         """Return the first rule of `policies.routes` that matches; else why none decides."""
         own = self.for_app(app)
         if not own.listed(app.queue):

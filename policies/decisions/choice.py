@@ -5,22 +5,27 @@ rm_proxy/attempt/routing/router.py asks for it once for each wanted container.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Final
 
 from policies.admission import Standing
-from policies.config.policy_set import Policies
+from policies.config.policy_set import Policies, Rule
 from policies.decisions.quotas import admission, exceeded_quota, refused
 from policies.model import Ask, Kind, QueueView, Route
+from policies.value_types import replace
 
 _ADMIT: Final = "; admit: "
 """Stands in reasons between the route's own and that of the `admit` policy."""
 
 
-def choose(policies: Policies, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-    """Decide on one wanted container by its route, tokens, quotas and upcoming windows: the whole decision."""
-    return within_quota(policies, policies.route(ask, rng), ask, queue, rng, now_s)
+def choose(
+    policies: Policies, ask: Ask, queue: QueueView, rng: Random, now_s: float, rule: Rule | str | None = None
+) -> Route:
+    """Decide on one wanted container by its route, tokens, quotas and upcoming windows: the whole decision.
+
+    rule: that of its application and priority, if it is known already.
+    """
+    return within_quota(policies, policies.route(ask, rng, rule), ask, queue, rng, now_s)
 
 
 def within_quota(policies: Policies, route: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
@@ -29,13 +34,13 @@ def within_quota(policies: Policies, route: Route, ask: Ask, queue: QueueView, r
     With a token it goes guaranteed; quotas apply to containers without one.
     """
     if route.kind is Kind.QUEUEABLE:
-        token = admission(policies, ask, queue)
+        token = admission(policies, ask, queue) if policies.admits else None
         if token is not None:
             if token.standing is Standing.REGULAR:
                 return Route(Kind.GUARANTEED, token.reason, "admit", policies.version)
             route = replace(route, reason=f"{route.reason.partition(_ADMIT)[0]}{_ADMIT}{token.reason}")
         over = refused(policies, ask, queue)
-        soon = drained(policies, ask, queue, rng, now_s) if over is None else None
+        soon = drained(policies, ask, queue, rng, now_s) if over is None and policies.later else None
         if over is not None or soon is not None:
             slot = "quota" if over is not None else "window"
             return Route(Kind.GUARANTEED, over or soon or "", slot, policies.version)

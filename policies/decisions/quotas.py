@@ -6,13 +6,12 @@ rm_proxy/coordinator/settings_change.py applies all quotas to containers that wa
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policies.admission import Admission, Standing
 from policies.config.guarded_call import call
 from policies.config.policy_set import Policies
 from policies.config.registry import BoundPolicy
 from policies.model import Ask, Placement, QueueView, Resources
+from policies.value_types import replace
 
 
 def not_admitted(policies: Policies, ask: Ask, queue: QueueView) -> Placement | None:

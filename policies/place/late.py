@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import nsmallest
 from math import inf
+from operator import attrgetter
 from random import Random
 
 from pydantic import Field
@@ -41,9 +42,10 @@ class Late(PolicyConfig):
     1.5."""
 
 
-def count(node: NodeView) -> float:
-    """Return how many containers run or wait at the node."""
-    return float(node.containers)
+count = attrgetter("containers")
+"""Returns how many containers run or wait at a node."""
+soonest = attrgetter("frees_s")
+"""Returns when a container is expected to end at a node: until then another one of it stays shrunk."""
 
 
 def front(node: NodeView, ask: Ask, least: float) -> bool:
@@ -57,11 +59,6 @@ def front(node: NodeView, ask: Ask, least: float) -> bool:
     used = node.used_g.vcores + node.used_q.vcores
     within = used <= node.capacity.vcores < used + ask.resources.vcores
     return within and node.used_q.vcores >= ask.resources.vcores and node.has_room(ask.resources)
-
-
-def soonest(node: NodeView) -> float:
-    """Return when a container is expected to end at the node: until then another one of it stays shrunk."""
-    return node.frees_s
 
 
 def narrowest(node: NodeView) -> float:

@@ -9,13 +9,13 @@ Source: the CapacityScheduler of Hadoop 3; beyond Mercury §4.1, whose quotas ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.model import Ask, QueueView, Resources
+from policies.model import Ask, ParentView, QueueView, Resources
 
+_NOTHING = Resources()
 _BEYOND = 2**40
 """MB or vcores: no limit."""
 
@@ -43,46 +43,43 @@ class QueueShare(PolicyConfig):
     def room(self, queue: QueueView) -> Resources:
         """Return the room of a queue that is left to queueable containers, not below 0; a user may be allowed less."""
         rest = Resources(_BEYOND, _BEYOND)
-        for _, room, used in _rooms(queue, self):
+        for _, _, room, used in _rooms(queue, self):
             rest = _least(rest, room - used)
         return rest if queue.max_capacity.memory_mb else Resources()
 
     def room_for(self, queue: QueueView, user: str) -> Resources:
         """Return the room of a queue that is left to queueable containers of a user, not below 0."""
         rest = self.room(queue)
-        for _, room, used in _user_rooms(queue, user, self, _rooms(queue, self)[0][1]):
+        for _, _, room, used in _user_rooms(queue, user, self, _rooms(queue, self)[0][2]):
             rest = _least(rest, room - used)
         return rest
 
 
-Room = tuple[Callable[[], str], Resources, Resources]
-"""What makes a text with the figures (needed by few asks), the room, and its use by queueable containers."""
+Room = tuple[str, tuple[object, ...], Resources, Resources]
+"""A format with its figures beside the next two, of which few asks need the text; the room, and its use by queueable
+containers."""
+_OF_ALL = "queueable containers of all queues use {used} of {room}, {:g} of what the nodes have"
+_OF_QUEUE = "queueable containers of {} use {used} of {room} that guaranteed ones leave"
+_OF_USERS = "queueable containers of user {} in {} use {used} of a share of {room} ({} users hold some)"
+_OF_USER = "queueable containers of user {} in {} use {used} of {room} that guaranteed ones leave of the user's limit"
 
 
 def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
     """Return the rooms that a queue's queueable containers have to fit into, the queue's own first."""
     factor = cfg.factor * queue.places_ratio
-    rooms = [_share(queue.name, queue.max_capacity, queue.used_g, queue.used_q, factor, cfg)]
-    rooms += [
-        _share(above.name, above.max_capacity, above.used_g, above.used_q, factor, cfg)
-        for above in queue.parents
-        if above.max_capacity.memory_mb
-    ]
+    rooms = [_share(queue, factor)]
+    for above in queue.parents:
+        if above.max_capacity.memory_mb:
+            rooms.append(_share(above, factor))
     if not math.isinf(cfg.cluster_ratio):
-        room, used = _times(queue.cluster, cfg.cluster_ratio), queue.cluster_used_q
-        rooms.append((lambda: _cluster_text(used, room, cfg), room, used))
+        room = _times(queue.cluster, cfg.cluster_ratio)
+        rooms.append((_OF_ALL, (cfg.cluster_ratio,), room, queue.cluster_used_q))
     return rooms
 
 
-def _cluster_text(used: Resources, room: Resources, cfg: QueueShare) -> str:
-    text = f"queueable containers of all queues use {_text(used, cfg)} of {_text(room, cfg)}"
-    return f"{text}, {cfg.cluster_ratio:g} of what the nodes have"
-
-
-def _share(name: str, most: Resources, used_g: Resources, used: Resources, factor: float, cfg: QueueShare) -> Room:
-    room = _times(most - used_g, factor)
-    subject = f"queueable containers of {name}"
-    return (lambda: f"{subject} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"), room, used
+def _share(queue: QueueView | ParentView, factor: float) -> Room:
+    """Return the part of a queue's maximum capacity that guaranteed containers leave."""
+    return _OF_QUEUE, (queue.name,), _rest(queue.max_capacity, queue.used_g, factor), queue.used_q
 
 
 def _user_rooms(queue: QueueView, user: str, cfg: QueueShare, room: Resources) -> list[Room]:
@@ -90,20 +87,16 @@ def _user_rooms(queue: QueueView, user: str, cfg: QueueShare, room: Resources) -
 
     room: that of the queue itself.
     """
-    holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
+    holders = {user}
+    for name, used in queue.user_used_q.items():
+        if used.memory_mb or used.vcores:
+            holders.add(name)
     share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
-    used = queue.user_used_q.get(user, Resources())
-
-    def usage() -> str:
-        return f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
-
-    rooms: list[Room] = [
-        (lambda: f"{usage()} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)
-    ]
+    used = queue.user_used_q.get(user, _NOTHING)
+    rooms: list[Room] = [(_OF_USERS, (user, queue.name, len(holders)), share, used)]
     if cfg.user_limit and queue.user_limit is not None:
-        own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), queue.places_ratio)
-        text = "that guaranteed ones leave of the user's limit"
-        rooms.append((lambda: f"{usage()} of {_text(own, cfg)} {text}", own, used))
+        own = _rest(queue.user_limit, queue.user_used_g.get(user, _NOTHING), queue.places_ratio)
+        rooms.append((_OF_USER, (user, queue.name), own, used))
     return rooms
 
 
@@ -111,14 +104,14 @@ def _least(first: Resources, second: Resources) -> Resources:
     return Resources(max(0, min(first.memory_mb, second.memory_mb)), max(0.0, min(first.vcores, second.vcores)))
 
 
-def _exceeds(used: Resources, size: Resources, room: Resources, cfg: QueueShare) -> bool:
-    if used.memory_mb + size.memory_mb > room.memory_mb:
-        return True
-    return cfg.count_vcores and used.vcores + size.vcores > room.vcores
-
-
 def _times(amount: Resources, factor: float) -> Resources:
     return Resources(max(0, int(amount.memory_mb * factor)), max(0.0, amount.vcores * factor))
+
+
+def _rest(amount: Resources, used: Resources, factor: float) -> Resources:
+    """Return what is left of an amount, times a factor."""
+    memory_mb = int((amount.memory_mb - used.memory_mb) * factor)
+    return Resources(max(0, memory_mb), max(0.0, (amount.vcores - used.vcores) * factor))
 
 
 def _text(amount: Resources, cfg: QueueShare) -> str:
@@ -129,10 +122,13 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     """Return None while the container fits all shares, the queue's first, else the reason with the figures."""
     if not queue.max_capacity.memory_mb:
         return f"queue_share: the maximum capacity of {queue.name} is 0 or not known yet"
-    rooms = _rooms(queue, cfg)
-    for text, room, used in [*rooms, *_user_rooms(queue, ask.app.user, cfg, rooms[0][1])]:
-        if _exceeds(used, ask.resources, room, cfg):
-            return f"queue_share: {text()}; {_text(ask.resources, cfg)} more do not fit"
+    rooms, size = _rooms(queue, cfg), ask.resources
+    rooms += _user_rooms(queue, ask.app.user, cfg, rooms[0][2])
+    for text, figures, room, used in rooms:
+        over_mb = used.memory_mb + size.memory_mb > room.memory_mb
+        if over_mb or (cfg.count_vcores and used.vcores + size.vcores > room.vcores):
+            full = text.format(*figures, used=_text(used, cfg), room=_text(room, cfg))
+            return f"queue_share: {full}; {_text(size, cfg)} more do not fit"
     return None
 
 

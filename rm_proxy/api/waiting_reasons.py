@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
 
 from policies.decisions.quotas import not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, QueueView, Resources
+from policies.value_types import replace
 from quicksilver.common.messages import ContainerState
 from rm_proxy.attempt.asks.ask_entry import AskEntry, Reason
 from rm_proxy.attempt.attempt import Attempt

@@ -7,11 +7,12 @@ completions stay consistent in what it sees (lab/docs/architecture.md, What alwa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
+from policies.value_types import replace
 from rm_proxy.attempt.asks.ask_table import AskTable, is_rewritten, row_count
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions

@@ -64,6 +64,9 @@ class Inventory(Protocol):
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with its queueable use, None when it is not known."""
 
+    def queue_priority(self, name: str) -> int:
+        """Return YARN's priority of a queue; 0 when it is not known."""
+
     def charge(self, attempt_id: str, used_q: Resources, used_g: Resources, over_q: Resources) -> None:
         """Note what an attempt's containers use.
 

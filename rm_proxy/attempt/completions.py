@@ -221,7 +221,7 @@ class Completions:
                 self._stopped[container_id] = _copied(status), live, now_s
                 doubled.append(at)
                 continue
-            changed = self._translate(status, live, now_s) or changed
+            changed = self._translate(container_id, status, live, now_s) or changed
         for at in reversed(doubled):
             del answer.completed_container_statuses[at]
         if self._own_ends:
@@ -237,7 +237,7 @@ class Completions:
 
     def _tell_stopped(self, container_id: str, now_s: float) -> None:
         status, live, _ = self._stopped.pop(container_id)
-        self._translate(status, live, now_s)
+        self._translate(container_id, status, live, now_s)
         self.unheard.add(container_id)
         self._own_ends.append(status)
 
@@ -245,7 +245,9 @@ class Completions:
         """Repeat completions that the application did not get and that YARN may not send again."""
         self._own_ends = [*statuses, *self._own_ends]
 
-    def _translate(self, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float) -> bool:
+    def _translate(
+        self, container_id: str, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float
+    ) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
         app = self._world.apps.app(self._app_id)
         killed = live is not None and live.killed is not None
@@ -258,7 +260,6 @@ class Completions:
         changed = exit_status != was or diagnostics != status.diagnostics
         if changed:
             status.exit_status, status.diagnostics = exit_status, diagnostics
-        container_id = ids.container_id_text(status.container_id)
         original = was if exit_status != was else None
         self._emit(Completed(CompletionRecord(container_id, self._app_id, exit_status, original, diagnostics, now_s)))
         return changed

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from policies.value_types import value_type
 from quicksilver.common.messages import Grant
 from rm_proxy.domain.records import CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.estimates.estimator import EstimateSource
@@ -27,6 +28,7 @@ class Turned:
     why: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Announce:
     """Announce to a node's sidecar a queueable container that is being granted."""
@@ -44,6 +46,7 @@ class DropHeld:
     reason: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Granted:
     """A container was delivered to the application master."""
@@ -51,6 +54,7 @@ class Granted:
     record: GrantRecord
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Completed:
     """The end of a container was delivered to the application master."""
@@ -100,6 +104,7 @@ class Decided:
     record: DecisionRecord
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Estimated:
     """A container ended: its estimate when it was granted, and how long it ran; seconds."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Ask, Kind, Resources
+from policies.value_types import replace
 from rm_proxy.attempt import frameworks
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import EstimateSource

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter, OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Final
@@ -18,6 +18,7 @@ from policies.common.move_limits import Moving
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, ContainerView, NodeQueue, NodeView, Placement, Resources
+from policies.value_types import replace
 from quicksilver.common.messages import ContainerEvent, EventKind, Shed
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.attempt.held_containers import HeldContainer

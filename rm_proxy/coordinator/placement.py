@@ -7,12 +7,12 @@ The choice is the `place` policy's (policies/place), among all usable nodes, or 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
-from dataclasses import replace
 from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, Placement, Resources
+from policies.value_types import replace
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Faulted
 from rm_proxy.attempt.held_containers import HeldContainer

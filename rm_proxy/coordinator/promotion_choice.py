@@ -7,13 +7,14 @@ would not refuse, but reserve the node for it, or count it as demand of the queu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, ContainerView, QueueView, Resources
+from policies.value_types import replace
 from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.effects import Effect, Faulted

@@ -32,17 +32,18 @@ class QueueUsage:
         """Replace what an attempt was charged with."""
         before = self._charged.get(attempt_id)
         if before is None:
-            if used == _NOTHING:
-                return
-        elif before == (queue, user, used):
-            return
+            more = used
+        elif before[0] == queue and before[1] == user:
+            more = used - before[2]
         else:
             self._add(before[0], before[1], _NOTHING - before[2])
+            more = used
         if used == _NOTHING:
             self._charged.pop(attempt_id, None)
         else:
             self._charged[attempt_id] = (queue, user, used)
-            self._add(queue, user, used)
+        if more != _NOTHING:
+            self._add(queue, user, more)
 
     def of(self, queue: str) -> tuple[Resources, dict[str, Resources]]:
         """Return the use of a queue (full path) with all below it: the sum, and by user; do not change the latter."""
@@ -59,10 +60,12 @@ class QueueUsage:
             self._add_to(name, user, more)
 
     def _add_to(self, name: str, user: str, more: Resources) -> None:
-        known = self._sums.setdefault(name, _Sum())
+        known = self._sums.get(name)
+        if known is None:
+            known = self._sums[name] = _Sum()
         known.used += more
         rest = known.by_user.get(user, _NOTHING) + more
-        if rest == _NOTHING:
+        if not (rest.memory_mb or rest.vcores):
             known.by_user.pop(user, None)
         else:
             known.by_user[user] = rest

@@ -8,13 +8,14 @@ until the rest is within the quota (Mercury §4.1); their applications ask again
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from policies.config.policy_set import Policies
 from policies.decisions.quotas import exceeded_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources
+from policies.value_types import replace
 from quicksilver.common.messages import Shed
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.cluster_view import ClusterView

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
 from policies.config.schema import full_queue
 from policies.model import AppView, NodeView, ParentView, QueueView, Resources
 from policies.requests import Room
+from policies.value_types import replace
 from rm_proxy.admission import request_tags
 from rm_proxy.admission.governed_apps import user_limit
 from rm_proxy.attempt import frameworks
@@ -176,9 +176,17 @@ class YarnInventory:
 
     # Queues
 
+    def _queue(self, name: str) -> YarnQueue | None:
+        return self.queues.get(name) or self.queues.get(full_queue(name, self.queues))
+
+    def queue_priority(self, name: str) -> int:
+        """Return YARN's priority of a queue; 0 when it is not known."""
+        yarn = self._queue(name)
+        return yarn.priority if yarn is not None else 0
+
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with the queueable use of all its applications; None when it is not known."""
-        yarn = self.queues.get(name) or self.queues.get(full_queue(name, self.queues))
+        yarn = self._queue(name)
         if yarn is None:
             return None
         used, by_user = self._usage.queueable.of(yarn.path)

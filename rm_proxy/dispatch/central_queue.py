@@ -10,13 +10,14 @@ heartbeat, and only on places that they did not leave free at their last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
 from math import ceil, inf
 from typing import Final
 
 from policies.model import AppView, Resources
+from policies.value_types import replace
 from policies.waiting import WaitingApp
 from rm_proxy.dispatch.budgets import EPSILON, Budgets
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from policies.model import Resources
+from policies.value_types import value_type
 from policies.waiting import WaitingApp
 from rm_proxy.dispatch.free_places import LabelledSize, Stock
 from rm_proxy.dispatch.heartbeats import Heartbeats
@@ -18,6 +19,7 @@ StockOf = Callable[[LabelledSize], Stock]
 """Returns the places of a label and size."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What an application attempt wants places for; `waiting.app` has its queue, user and priority."""

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.model import Kind, Resources
+from policies.value_types import value_type
 
 MAX_SCORES: Final = 100
 """Number of candidates that are stored of one decision, the best ones."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class GrantRecord:
     """One container as it was granted; times are Unix seconds."""
@@ -126,6 +128,7 @@ class DurationRecord:
     at_s: float
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class CompletionRecord:
     """One container's end as reported to the application master."""

@@ -13,7 +13,7 @@ import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeVar
 
@@ -21,6 +21,7 @@ from policies.common.remaining_time import OVERRUN_MIN_S, left_s
 from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.model import AppView
+from policies.value_types import replace, value_type
 from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState
 from rm_proxy.domain.records import DurationRecord
 from rm_proxy.estimates.duration_tags import tag_hints
@@ -61,6 +62,7 @@ class EstimateSource(StrEnum):
     DEFAULT = "default"
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Expectation:
     """How long a task is expected to run, in seconds."""
@@ -159,6 +161,7 @@ def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> floa
     return max(0.0, ran_s)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class _Known:
     """Estimate of a stage without its running tasks, and its weight in tasks."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, MutableMapping
-from dataclasses import replace
 from typing import Final
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, JobClass, JobView, NodeView
+from policies.value_types import replace
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.job_classes.classes import JobClasses, TaskTime
 from rm_proxy.job_classes.partition import Partition

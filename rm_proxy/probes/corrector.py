@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heapreplace
 from random import Random
@@ -19,6 +19,7 @@ from policies.common.move_limits import Moving
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, NodeQueue, NodeView
+from policies.value_types import replace
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.probes.place_move import may_go, move, tell

@@ -6,7 +6,6 @@ A probe moves within the proxy, so that its application may use the idle node wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Final
@@ -14,6 +13,7 @@ from typing import Final
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import NodeQueue, NodeView, Resources
+from policies.value_types import replace
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.domain.lazy_sequence import LazySequence

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
 from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
 from policies.model import Resources
+from policies.value_types import replace
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
 from sidecar.cpu_sharing.events import Freeze, ReadyContainer, Resized, Restore, Shrink
 from sidecar.node import events as ev

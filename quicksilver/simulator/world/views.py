@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
 
 from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Placement
+from policies.value_types import replace
 from quicksilver.common.messages import ContainerReport, Report
 from rm_proxy.coordinator.placement import Placer
 from rm_proxy.estimates.estimator import Estimator

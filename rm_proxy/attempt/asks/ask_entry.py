@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from policies.model import Ask, Kind, Placement, Resources, Route
 from rm_proxy.attempt.asks.ask_rows import AskRows, Key
@@ -47,11 +47,32 @@ class Reason:
             slot=route.slot,
         )
 
+    def part(self, count: int) -> Reason:
+        """Return the reason of so many of its containers."""
+        return Reason(
+            self.text,
+            self.asked_s,
+            count,
+            self.shadow,
+            self.retries,
+            self.tries,
+            self.follows,
+            self.version,
+            self.slot,
+        )
+
     def alike(self, peer: Reason) -> bool:
         """Return whether they differ in the number of containers at most."""
-        mine = self.text, self.asked_s, self.shadow, self.retries, self.tries, self.follows, self.version, self.slot
-        theirs = peer.text, peer.asked_s, peer.shadow, peer.retries, peer.tries, peer.follows, peer.version, peer.slot
-        return mine == theirs
+        return (
+            self.asked_s == peer.asked_s
+            and self.text == peer.text
+            and self.version == peer.version
+            and self.follows == peer.follows
+            and self.tries == peer.tries
+            and self.retries == peer.retries
+            and self.slot == peer.slot
+            and self.shadow == peer.shadow
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -197,18 +218,19 @@ class AskEntry:
         """Count a placement as asked for."""
         self.pending[q.private_id] = q
         self._count_open(1)
-        self._count_asked(1)
+        self.sums.asked_size += self.resources
         self.rows.point(q.host, q.rack, 1)
 
     def detach(self, q: QPlacement) -> None:
         """Count a placement no longer; nothing happens to one that is not counted."""
         if self.pending.pop(q.private_id, None) is not None:
             self._count_open(-1)
-            self._count_asked(-1)
+            self.sums.asked_size -= self.resources
             self.rows.point(q.host, q.rack, -1)
 
     def redirect(self, q: QPlacement, host: str, rack: str) -> None:
         """Count a placement at another host."""
+        self.sums.changed[self.key] = self
         self.rows.point(q.host, q.rack, -1)
         q.host, q.rack = host, rack
         self.rows.point(host, rack, 1)
@@ -232,9 +254,6 @@ class AskEntry:
         self.sums.version += 1
         self.sums.open_q += more
         self.sums.changed[self.key] = self
-
-    def _count_asked(self, more: int) -> None:
-        self.sums.asked_size += times(self.resources, more)
 
     @property
     def idle(self) -> bool:
@@ -265,7 +284,7 @@ def _cut(reasons: deque[Reason], count: int) -> list[Reason]:
             taken.append(reasons.popleft())
         else:
             first.count -= count
-            taken.append(replace(first, count=count))
+            taken.append(first.part(count))
             count = 0
     return taken
 
@@ -275,4 +294,4 @@ def _pop(reasons: deque[Reason]) -> Reason:
     if first.count == 1:
         return reasons.popleft()
     first.count -= 1
-    return replace(first, count=1)
+    return first.part(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from hadoop_rpc.protos import yarn_pb2 as y
 
@@ -17,9 +17,8 @@ _UNKNOWN: Final = -1
 """Count of a row that the ResourceManager may or may not have seen."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """Fields that distinguish asks; `capability` is the serialised ResourceProto."""
+class Key(NamedTuple):
+    """Fields that distinguish asks; `capability` is the serialised ResourceProto. A tuple: it is hashed often."""
 
     priority: int
     request_id: int
@@ -127,7 +126,7 @@ class AskRows:
         return row is None or row.relax_locality
 
     def point(self, host: str, rack: str, more: int) -> None:
-        """Count `more` queueable containers that are asked for at a host, and at its rack."""
+        """Count `more` queueable containers that are asked for at a host and its rack; the key counts as changed."""
         for name in (host, rack):
             count = self.pending_at.get(name, 0) + more
             if count:
@@ -144,6 +143,7 @@ class AskRows:
             own = self.by_name[name] = y.ResourceRequestProto()
         own.CopyFrom(row)
         self.arrived[name] = None
+        self.touch(self.key)
         self._row_changed(name)
 
     def hints(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -166,6 +166,7 @@ class AskRows:
             row = rows.get(name)
             if row is not None and row.num_containers > 0:
                 row.num_containers -= 1
+                self.touch(self.key)
                 self._row_changed(name)
         return names
 
@@ -175,6 +176,7 @@ class AskRows:
         Rows of the request that is being answered stay: they have overwritten what it had decremented before.
         """
         counts = self.at_rm
+        self.touch(self.key)
         local = counts.get(rack, 0) > 0
         for name in [host, rack, ANY] if local and counts.get(host, 0) > 0 else [rack, ANY] if local else [ANY]:
             count = counts.get(name, 0)
@@ -187,7 +189,7 @@ class AskRows:
         self._in_flight.clear()
 
     def _row_changed(self, name: str) -> None:
-        self.touch(self.key)
+        """Note that a row may differ from what the ResourceManager holds, and whether it is a hint still."""
         if self.rewritten:
             self._unequal[name] = None
         if name == ANY:

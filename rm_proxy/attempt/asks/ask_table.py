@@ -247,8 +247,10 @@ class AskTable:
             q.sent = True
             if zero is not None:
                 out.append(_q_row(q.entry.key, private, zero, 0))
-            out.append(_q_row(q.entry.key, private, q.host, 1))
-            out.append(_q_row(q.entry.key, private, ANY, 1))
+            here, anywhere = _q_row(q.entry.key, private, q.host, 1), y.ResourceRequestProto()
+            anywhere.CopyFrom(here)
+            anywhere.resource_name = ANY
+            out += here, anywhere
         self._to_zero.clear()
         self._to_send.clear()
         return out

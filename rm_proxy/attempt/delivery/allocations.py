@@ -79,12 +79,15 @@ class Allocations:
                 changed = True
         return changed
 
-    def _was_private(self, container: y.ContainerProto) -> bool:
-        """Return whether the proxy once asked for a container; a promoted one is OPPORTUNISTIC no longer."""
+    def _was_private(self, container: y.ContainerProto, container_id: str = "") -> bool:
+        """Return whether the proxy once asked for a container; a promoted one is OPPORTUNISTIC no longer.
+
+        container_id: its id, if that is at hand.
+        """
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
-        live = self._live.get(ids.container_id_text(container.id))
+        live = self._live.get(container_id or ids.container_id_text(container.id))
         if live is not None:
             return live.private_id == private
         own = self._table.is_own_id(container.priority.priority, private)
@@ -143,7 +146,7 @@ class Allocations:
         entry = self._entry_of_guaranteed(container, instead)
         reason = Reason("not asked for through quicksilver", now_s, 1)
         if entry is not None:
-            host, rack = self._where(container.nodeId)
+            host, rack = self._where(container.nodeId, ids.node_id_text(container.nodeId))
             reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
             self._lower(entry, host, rack)
             if instead == entry.rows.as_guaranteed:
@@ -167,18 +170,20 @@ class Allocations:
         """Handle a container of a private id; returns None if the application gets it, else the reason against it."""
         private = container.allocation_request_id
         self.granted.append(private)
-        entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))
         q = self._table.by_private.get(private)
         if q is not None:
+            entry: AskEntry | None = q.entry
             self._table.granted(q)
         else:
+            entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))
             self._table.unpark(private)
         if self._registration.state is AttemptState.UNTRACKED:  # every container is delivered
             self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
             return None
         if entry is None:
             return "its ask is gone"
-        refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
+        node_id = ids.node_id_text(container.nodeId)
+        refusal = self._elsewhere(entry, q, node_id)
         if q is not None:
             reason = q.reason
             if refusal is not None:
@@ -191,7 +196,7 @@ class Allocations:
             if taken is None:
                 return "it came after its ask was taken back"
             reason = taken
-        self._lower(entry, *self._where(container.nodeId))
+        self._lower(entry, *self._where(container.nodeId, node_id))
         self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
         return None
 
@@ -219,8 +224,8 @@ class Allocations:
         suffix = f" instead of {q.node_id}" if q is not None else ""
         return f"granted on {node_id}{suffix}, where it may not go"
 
-    def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
-        view = self._world.inventory.node(ids.node_id_text(node))
+    def _where(self, node: y.NodeIdProto, node_id: str) -> tuple[str, str]:
+        view = self._world.inventory.node(node_id)
         return node.host, view.rack if view is not None else "/default-rack"
 
     def _container(
@@ -228,12 +233,14 @@ class Allocations:
     ) -> HeldContainer:
         priority, app = container.priority.priority, self._world.apps.app(self._router.app_id)
         expects = self._world.durations.expected(app, priority, follows) if app else Expectation(0.0)
-        node = self._world.inventory.node(ids.node_id_text(container.nodeId))
-        expects = expects.at(node.slow_ratio if node is not None else 1.0)
+        container_id, node_id = ids.container_id_text(container.id), ids.node_id_text(container.nodeId)
+        node = self._world.inventory.node(node_id)
+        if node is not None and node.slow_ratio != 1.0:
+            expects = expects.at(node.slow_ratio)
         return HeldContainer(
-            ids.container_id_text(container.id),
+            container_id,
             ids.copied(container.id),
-            ids.node_id_text(container.nodeId),
+            node_id,
             kind,
             priority,
             resources_of(container.resource),
@@ -243,7 +250,7 @@ class Allocations:
             follows,
             expects.spread_s,
             expects.source,
-            private_id=container.allocation_request_id if self._was_private(container) else None,
+            private_id=container.allocation_request_id if self._was_private(container, container_id) else None,
             version=container.version,
         )
 

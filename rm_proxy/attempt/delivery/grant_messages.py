@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.model import AppView
+from policies.value_types import value_type
 from quicksilver.common.messages import Grant
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.asks.ask_entry import QPlacement, Reason
@@ -53,6 +54,7 @@ def _why_there(q: QPlacement) -> str:
     return "; ".join(text for text in (before, q.placement.reason) if text)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
     """Terms shared by all grants of an application at one time."""
@@ -70,11 +72,9 @@ def grant_terms(cluster: ClusterView, app_id: str, now_s: float) -> GrantTerms |
     app = cluster.apps.app(app_id)
     if app is None:
         return None
-    queue = cluster.inventory.queue(app.queue)
-    priority = queue.priority if queue is not None else 0
-    return GrantTerms(
-        app, priority, cluster.inventory.hold_limit_s(app), cluster.durations.job_remaining_s(app_id, now_s)
-    )
+    inventory = cluster.inventory
+    remaining_s = cluster.durations.job_remaining_s(app_id, now_s)
+    return GrantTerms(app, inventory.queue_priority(app.queue), inventory.hold_limit_s(app), remaining_s)
 
 
 def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Grant:

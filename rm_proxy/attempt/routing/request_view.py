@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from policies.config.schema import Mode
 from policies.model import AppView, QueueView, Resources
+from policies.value_types import replace
 from rm_proxy.attempt.asks.ask_entry import AskSums
 from rm_proxy.attempt.cluster_view import ClusterView
 
@@ -39,8 +40,11 @@ class RequestView:
             self._seen_g = self.sums.asked_g, self.sums.asked_g_size
 
     def fits(self, sums: AskSums) -> bool:
-        """Return whether it counts what the ask table wants now: else it has to be read anew."""
-        return self.open_q == sums.open_q and self.asked_size == sums.asked_size
+        """Return whether it counts what the ask table wants now, once it is settled: else it has to be read anew."""
+        if self._new_q or self.sums is not None:
+            self.settle()
+        same_size = self.asked_size is sums.asked_size or self.asked_size == sums.asked_size
+        return same_size and self.open_q == sums.open_q
 
     def add(self) -> None:
         """Count one more wanted container that is queueable; it shows in `app` after `settle`."""

@@ -83,9 +83,9 @@ class Reroute:
             count = min(reason.count, remainder) if self._concerns(reason) else 0
             remainder -= count
             part.guaranteed -= count
-            recalled.extend(replace(reason, count=1) for _ in range(count))
+            recalled.extend(reason.part(1) for _ in range(count))
             if reason.count > count:
-                rest.append(replace(reason, count=reason.count - count))
+                rest.append(reason.part(reason.count - count))
         entry.set_g(rest)
         return recalled
 

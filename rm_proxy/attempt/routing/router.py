@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
+from operator import is_not
 from typing import Final
 
-from policies.config.policy_set import over_retries
+from policies.config.policy_set import Rule, over_retries
 from policies.decisions.choice import choose, within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
+from policies.value_types import replace
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.asks.ask_entry import AskEntry, Reason
 from rm_proxy.attempt.asks.ask_table import AskTable
@@ -81,8 +83,8 @@ class Router:
         self._view: RequestView | None = None
         self.unrecorded_s: float | None = None
         """Since when containers wait for the application's record; None while none does."""
-        self._charged: tuple[AppView | None, Resources, Resources, Resources] | None = None
-        """The last use charged to the coordinator, and the application's record at that time."""
+        self._charged: tuple[object, ...] | None = None
+        """The amounts whose sums were charged to the coordinator last, and the application's record at that time."""
 
     # The application
 
@@ -114,10 +116,8 @@ class Router:
         It is read once for each message, and again only after wanted containers were taken back.
         """
         view = self._view
-        if view is not None:
-            view.settle()
-            if view.fits(self._table.sums):
-                return view
+        if view is not None and view.fits(self._table.sums):
+            return view
         app = self.app
         if app is None:
             return None
@@ -137,10 +137,11 @@ class Router:
 
     def charge(self) -> None:
         """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes."""
-        live, before, app = self._live, self._charged, self._cluster.apps.app(self.app_id)
-        used_q, used_g = live.used_q + self._table.sums.asked_size, live.used_g - live.over_g
-        if before is None or before[0] is not app or before[1:] != (used_q, used_g, live.over_q):
-            self._charged = app, used_q, used_g, live.over_q
+        live, asked_size, before = self._live, self._table.sums.asked_size, self._charged
+        parts = self._cluster.apps.app(self.app_id), live.used_q, asked_size, live.used_g, live.over_g, live.over_q
+        if before is None or any(map(is_not, parts, before)):
+            self._charged = parts
+            used_q, used_g = live.used_q + asked_size, live.used_g - live.over_g
             self._cluster.inventory.charge(self.attempt_id, used_q, used_g, live.over_q)
 
     def late_nodes(self, now_s: float) -> frozenset[str]:
@@ -252,9 +253,10 @@ class Router:
         cluster = self._cluster
         if entry.key.opportunistic or cluster.hooks.routed:
             return False
-        route = cluster.policies.unrouted(view.app, entry.key.priority)
-        if route is None:
+        rule = cluster.policies.rule(view.app, entry.key.priority)
+        if not isinstance(rule, str):
             return False
+        route = cluster.policies.unrouted(rule)
         for reason in reasons:
             share(entry, route, reason, view.mode)
             if reason.follows and view.mode != "shadow":
@@ -267,6 +269,8 @@ class Router:
         assert view is not None
         ask, last = self.ask(entry, view), _NO_CREDIT
         refusals: Counter[Route] = Counter()
+        wish = entry.key.opportunistic
+        rule = self._cluster.policies.rule(view.app, entry.key.priority) if routes and not wish else None
         for reason in reasons:
             view.settle()
             if (reason.retries, reason.follows) != (last.retries, last.follows):
@@ -274,8 +278,7 @@ class Router:
                 ask = self._retry(ask, last)
             if ask.app is not view.app:
                 ask = replace(ask, app=view.app)
-            wish = entry.key.opportunistic
-            route = self._choose(ask, view.queue, None if routes else reason, wish, now_s)
+            route = self._choose(ask, view.queue, None if routes else reason, rule, now_s)
             if route.kind is Kind.QUEUEABLE:
                 view.add()
             elif route.slot != "route":
@@ -286,22 +289,24 @@ class Router:
         if refusals:
             self._records.refused(view.app, refusals, now_s)
 
-    def _choose(self, ask: Ask, queue: QueueView, before: Reason | None, wish: bool, now_s: float) -> Route:
+    def _choose(
+        self, ask: Ask, queue: QueueView, before: Reason | None, rule: Rule | str | None, now_s: float
+    ) -> Route:
         """Return the route of one container: the first matching rule's `route` policy, then quotas and windows.
 
-        before: the reason of its share so far, where its route stays and only quotas and windows decide; wish: whether
-        the application itself asked for OPPORTUNISTIC, which takes the place of all routes.
+        before: the reason of its share so far, where its route stays and only quotas and windows decide; rule: the
+        first that matches, None if the application itself asked for OPPORTUNISTIC, which takes the place of all routes.
         """
         policies, rng = self._cluster.policies, self._cluster.rng
         try:
             if before is not None:
                 text = before.text if before.slot == "route" else f"allowed now; before: {before.text}"
                 return within_quota(policies, Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
-            if wish:
+            if rule is None:
                 why = over_retries(policies, ask)
                 route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
                 return within_quota(policies, route, ask, queue, rng, now_s)
-            route = choose(policies, ask, queue, rng, now_s)
+            route = choose(policies, ask, queue, rng, now_s, rule)
             for step in self._cluster.hooks.routed:
                 step(ask, queue, route, now_s)
         except PolicyFaultError as error:

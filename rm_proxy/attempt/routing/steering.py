@@ -6,7 +6,6 @@ Which node it is: rm_proxy/coordinator/placement.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from math import inf
 from typing import Final
 
@@ -14,6 +13,7 @@ from policies.decisions.choice import drained
 from policies.decisions.quotas import exceeded_quota, not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, Kind, Placement, QueueView, Resources, Route
+from policies.value_types import replace
 from policies.waiting import WaitingApp
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.asks.ask_entry import AskEntry, QPlacement, Reason, times
@@ -179,12 +179,13 @@ class Steering:
         """
         size, effort, hints, ask = (label_of(entry, view.queue), entry.resources), 0, None, None
         first, allowed = len(entry.pending), self._allowance(entry, size, now_s)
+        coming = self._cluster.policies.hours.coming
         while effort < limit and entry.q_wanted and (size not in full or self._owed.get(size, 0) > 0):
             effort += 1
             if ask is None or hints is not entry.rows.hints():
                 hints, ask = entry.rows.hints(), self._ask(entry, view, now_s)
             claimed = len(entry.pending) - first >= allowed
-            drained = self._drained(entry, ask, view, now_s)
+            drained = bool(coming) and self._drained(entry, ask, view, now_s)
             if not drained and not self._place(entry, ask, view, None if claimed else full, now_s):
                 break
         return effort
@@ -328,7 +329,7 @@ class Steering:
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
         """Let a container without a node go guaranteed if an upcoming window would not allow it."""
         policies = self._cluster.policies
-        if stays_q(entry, view) or not policies.hours.coming:
+        if stays_q(entry, view):
             return False
         try:
             why = drained(policies, ask, view.queue, self._cluster.rng, now_s)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
+from policies.value_types import replace
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.cluster_view import ClusterView

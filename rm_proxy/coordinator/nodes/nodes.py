@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import Final
 
 from policies.model import NodeView, Resources
+from policies.value_types import replace, value_type
 from quicksilver.common.messages import Report
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.cluster_view import Away
@@ -36,6 +37,7 @@ class NodeReservation(StrEnum):
     UNUSABLE = "unusable"
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Own:
     """A container that the node's sidecar has not mentioned yet, though it is on its way there."""
@@ -283,9 +285,22 @@ def _with(view: NodeView, own: Own) -> NodeView:
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
     more_s = own.expected_s / max(1.0, min(by_memory, by_cpu))
     apps = view.apps | {own.app_id} if own.app_id else view.apps
-    more = replace(view, containers=view.containers + 1, apps=apps, unreported_s=view.unreported_s + more_s)
+    count, unreported_s = view.containers + 1, view.unreported_s + more_s
     if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
-        return replace(more, used_q=view.used_q + resources, since_queueable_s=0.0)
+        return replace(
+            view,
+            containers=count,
+            apps=apps,
+            unreported_s=unreported_s,
+            used_q=view.used_q + resources,
+            since_queueable_s=0.0,
+        )
     return replace(
-        more, queue_length=view.queue_length + 1, ahead=view.ahead + own.ahead, queued_s=view.queued_s + more_s
+        view,
+        containers=count,
+        apps=apps,
+        unreported_s=unreported_s,
+        queue_length=view.queue_length + 1,
+        ahead=view.ahead + own.ahead,
+        queued_s=view.queued_s + more_s,
     )
