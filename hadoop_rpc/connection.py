@@ -97,7 +97,7 @@ class _Receiver:
     @property
     def unfinished_bytes(self) -> int:
         """Bytes of an incomplete frame that are stored."""
-        return len(self._frames)
+        return len(self._frames.unfinished)
 
     def limit_frames(self, max_frame_bytes: int) -> None:
         """Accept frames up to this length, from the next frame on."""
@@ -138,6 +138,8 @@ class ServerConnection(_Receiver):
             raise self._broken
         try:
             if self._opening is None:
+                if self._frames.is_whole(data):
+                    return [self._event(data)]
                 return [self._event(raw) for raw in self._frames.receive_data(data)]
             return self._open(data)
         except RemoteProtocolError as error:
@@ -272,6 +274,8 @@ class ClientConnection(_Receiver):
         if self._broken is not None:
             raise self._broken
         try:
+            if self._frames.is_whole(data):
+                return [self._event(data)]
             return [self._event(raw) for raw in self._frames.receive_data(data)]
         except RemoteProtocolError as error:
             self._broken = error

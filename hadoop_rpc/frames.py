@@ -93,18 +93,19 @@ class FrameBuffer:
     A frame that is whole within one chunk is cut out of it; only a frame that spans several chunks is collected.
     """
 
-    __slots__ = ("_need", "_rest", "max_frame_bytes")
+    __slots__ = ("_need", "max_frame_bytes", "unfinished")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         if not 0 < max_frame_bytes <= 0x7FFFFFFF:
             raise LocalProtocolError(f"max_frame_bytes={max_frame_bytes} is not within 1 and {0x7FFFFFFF}")
         self.max_frame_bytes = max_frame_bytes
-        self._rest = bytearray()
-        self._need = 4  # bytes that _rest needs before the next step: the length, then the whole frame
+        self.unfinished = bytearray()
+        self._need = 4  # bytes that `unfinished` needs before the next step: the length, then the whole frame
 
-    def __len__(self) -> int:
-        """Return how many bytes of an unfinished frame are stored."""
-        return len(self._rest)
+    def is_whole(self, data: bytes) -> bool:
+        """Return whether `data` is one whole frame, with nothing unfinished before it: nearly always, and no copy."""
+        size = len(data) - 4
+        return 0 <= size <= self.max_frame_bytes and not self.unfinished and int.from_bytes(data[:4], "big") == size
 
     def receive_data(self, data: bytes, at: int = 0) -> list[bytes]:
         """Handle `data` from index `at` on; return the frames that are complete, each with its 4-byte length.
@@ -112,10 +113,8 @@ class FrameBuffer:
         Raises RemoteProtocolError for a length below 0 or above `max_frame_bytes`, before any of that frame is stored.
         """
         size = len(data)
-        if not (at or self._rest) and size >= 4 and size - 4 == self._length(data, 0):
-            return [data]  # nearly always: one whole frame, which need not be copied
         frames: list[bytes] = []
-        if self._rest:
+        if self.unfinished:
             at = self._fill(data, at, frames)
         while size - at >= 4:
             end = at + 4 + self._length(data, at)
@@ -125,27 +124,27 @@ class FrameBuffer:
             frames.append(data[at:end])
             at = end
         if at < size:
-            self._rest += data[at:]
+            self.unfinished += data[at:]
         return frames
 
     def pop_unfinished(self) -> bytes:
         """Return the bytes of an unfinished frame, and drop them."""
-        rest = bytes(self._rest)
-        self._rest = bytearray()
+        rest = bytes(self.unfinished)
+        self.unfinished = bytearray()
         self._need = 4
         return rest
 
     def _fill(self, data: bytes, at: int, frames: list[bytes]) -> int:
         """Complete the unfinished frame with `data` from `at` on; return the index of the first byte that is left."""
         while at < len(data):
-            end = at + self._need - len(self._rest)
-            self._rest += data[at:end]
+            end = at + self._need - len(self.unfinished)
+            self.unfinished += data[at:end]
             if end > len(data):
                 return len(data)
             at = end
             if self._need == 4:
-                self._need += self._length(self._rest, 0)
-            if self._need == len(self._rest):
+                self._need += self._length(self.unfinished, 0)
+            if self._need == len(self.unfinished):
                 frames.append(self.pop_unfinished())
                 return at
         return at

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 from quicksilver.common.process.version import version
 from rm_proxy.coordinator.nodes.targets import TargetSummary
 from rm_proxy.queue_metrics import QueueMetrics
+from rm_proxy.relay_metrics import RelayCounts
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -65,11 +66,8 @@ class ProxyMetrics:
             "role, node: another's, host: not this server's name, tls).",
             "reason",
         )
-        self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")
-        self.to_rm, self.to_am = self.bytes_relayed.labels("to_rm"), self.bytes_relayed.labels("to_am")
         self.calls = self._counter("calls", "Calls of application masters, by method.", "method")
-        self.allocates = self._counter("allocates", "Allocate calls, by action (rewritten, passed).", "action")
-        self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
+        self.relayed = RelayCounts(self.registry)
 
         self.resyncs = self._counter(
             "resyncs",

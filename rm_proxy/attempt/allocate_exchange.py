@@ -19,6 +19,8 @@ from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
+from rm_proxy.attempt.heartbeats import MAX_REQUEST_BYTES as MAX_HEARTBEAT_BYTES
+from rm_proxy.attempt.heartbeats import heartbeat, split_answer
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
@@ -94,6 +96,8 @@ class AllocateExchange:
         """Completions in the last answer, until the next request confirms them."""
         self._costly = ""
         """Why the next request passes unread, and long ones after it; "" where they are read."""
+        self._no_news: bytes | None = None
+        """The last answer without news behind its response id; None if it does not begin with that."""
 
     @property
     def at_rest(self) -> bool:
@@ -121,6 +125,43 @@ class AllocateExchange:
     def pass_from_now(self, why: str) -> None:
         """Let the next request pass unread, and the attempt's asks as they are: reading them costs too much."""
         self._costly = why
+
+    def passes_up(self, body: bytes) -> bool:
+        """Handle an empty heartbeat to which nothing is to be added; return whether the request is one.
+
+        It passes as it came. For any other request nothing happens: it is for `on_allocate`.
+        """
+        if len(body) > MAX_HEARTBEAT_BYTES or (beat := heartbeat(body)) is None or not self._quiet:
+            return False
+        last = self.last
+        if last is None or beat.response_id != last.response_id:
+            return False
+        self.allocates += 1
+        self._request_id, self._router.progress = beat.response_id, min(max(beat.progress, 0.0), 1.0)
+        self._last_repeated = self._answer_came = False
+        self._open = OpenRequest(beat.response_id, body, None, beat=True)
+        return True
+
+    @property
+    def _quiet(self) -> bool:
+        """Whether an empty request of a registered application passes unchanged, and nothing is to be done for it."""
+        registration, table = self._registration, self._table
+        return registration.state is AttemptState.REGISTERED and not (
+            self._open is not None
+            or self._late is not None
+            or self._reported_ends
+            or self._costly
+            or self.resend is not None
+            or registration.resync is not None
+            or self._ends.releases.to_send
+            or self._promotion.to_ask
+            or table.busy
+            or table.sums.in_flight
+            or self._router.reconsiders
+            or self._steering.taken_back is not None
+            or self._world.hooks.kept_off
+            or self.exclusions.busy
+        )
 
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""
@@ -327,6 +368,22 @@ class AllocateExchange:
 
     # Answers
 
+    def passes_down(self, body: bytes) -> bool:
+        """Handle an answer without news to an empty heartbeat, and return whether the answer is one.
+
+        It equals the last one without news but for its id. For any other answer nothing happens: it is for `on_answer`.
+        """
+        call = self._open
+        if call is None or not call.beat or self._no_news is None or self._ends.to_tell or self._live.count_q:
+            return False
+        if (answer := split_answer(body)) is None or answer[1] != self._no_news or answer[0] == call.response_id:
+            return False
+        self._containers.answers += 1
+        self._answer_came, self._open = True, None
+        self._ends.releases.answered()
+        self.last = LastAnswer(answer[0], call.response_id, call.body)
+        return True
+
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
         """Handle an answer; returns it rewritten for the application master, or None if it passes unchanged."""
         if self._registration.state is AttemptState.FINISHED:
@@ -360,6 +417,8 @@ class AllocateExchange:
         )
         if news:
             self._notebook.answered(self.last, arrived.granted)
+        elif rewritten is None and (parts := split_answer(body)) is not None:
+            self._no_news = parts[1]
         return rewritten
 
     def _rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:

@@ -84,6 +84,8 @@ class OpenRequest:
     """Content of ours, or of earlier requests, that went out before its own."""
     unread: bool = False
     """Whether it is too large to be read."""
+    beat: bool = False
+    """Whether it is an empty heartbeat that passed by its bytes."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:

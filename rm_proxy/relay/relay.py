@@ -141,6 +141,9 @@ class Relay:
             if call.call_id in self._calls or call.call_id in self._own:
                 raise RemoteProtocolError(f"call id {call.call_id} is that of a call without an answer")
             self._calls[call.call_id] = call
+            if method == ALLOCATE and attempt.exchange.passes_up(call.body):
+                commands += (ToRm(call.raw), _PASSED)
+                return
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
             return
@@ -187,7 +190,9 @@ class Relay:
             return
         method = call.method
         try:
-            if method == ALLOCATE:
+            if method == ALLOCATE and not own and attempt.exchange.passes_down(response.body):
+                pass
+            elif method == ALLOCATE:
                 body = attempt.exchange.on_answer(response.body, now_s)
             elif method == REGISTER:
                 body = attempt.on_registered(response.body, now_s)

@@ -198,13 +198,13 @@ class AmConnection(PairedSocket):
         self.close()
 
     def _execute(self, commands: list[Command]) -> None:
-        metrics = self._parts.metrics
+        relayed = self._parts.metrics.relayed
         for command in commands:
             if type(command) is ToRm:
-                metrics.to_rm.inc(len(command.data))
+                relayed.bytes_to_rm += len(command.data)
                 self._rm.write(command.data)
             elif type(command) is ToAm:
-                metrics.to_am.inc(len(command.data))
+                relayed.bytes_to_am += len(command.data)
                 if command.effects:
                     self._parts.handle_effects(command.effects)
                 if self.transport is not None:
@@ -212,7 +212,7 @@ class AmConnection(PairedSocket):
                 if self._finishing and not self.relay.outstanding:
                     self.close()
             elif type(command) is Called:
-                _count(metrics, command)
+                _count(self._parts.metrics, command)
             elif type(command) is Noted:
                 self._parts.write_note(command.attempt_id, command.note)
             else:
@@ -261,9 +261,9 @@ def _count(metrics: ProxyMetrics, call: Called) -> None:
     if call.method != ALLOCATE:
         metrics.calls.labels(call.method if call.method in (REGISTER, FINISH) else "other").inc()
     elif call.rewritten:
-        metrics.rewritten.inc()
+        metrics.relayed.rewritten += 1
     else:
-        metrics.passed.inc()
+        metrics.relayed.passed += 1
 
 
 def _passed_through(parts: ConnectionParts, peer: str, command: PassedThrough) -> None:

@@ -93,7 +93,7 @@ class FuzzWire:
 
     def kept_bytes(self) -> int:
         """Return what unfinished frames keep."""
-        return len(self._server._frames) + len(self._client._frames)
+        return self._server.unfinished_bytes + self._client.unfinished_bytes
 
 
 class AmRelay:
@@ -129,7 +129,7 @@ class AmRelay:
     def kept_bytes(self) -> int:
         """Return what unfinished frames keep, and an entry for each call that waits."""
         relay = self.relay
-        return len(relay._am._frames) + len(relay._rm._frames) + 100 * len(relay._calls)
+        return relay._am.unfinished_bytes + relay._rm.unfinished_bytes + 100 * len(relay._calls)
 
 
 class NodeGate:
@@ -178,7 +178,7 @@ class NodeGate:
     def kept_bytes(self) -> int:
         """Return what the gate keeps."""
         gate = self.gate
-        frames = len(gate._server._frames) + len(gate._client._frames)
+        frames = gate._server.unfinished_bytes + gate._client.unfinished_bytes
         return gate.kept_bytes + frames + 100 * len(gate._awaited)
 
     def _event(self, source: str, data: bytes) -> GateEvent | None:
@@ -234,7 +234,7 @@ class NodeTracker:
     def kept_bytes(self) -> int:
         """Return what unfinished frames keep, and an entry for each call that waits."""
         tracker = self.tracker
-        return len(tracker._server._frames) + len(tracker._client._frames) + 100 * len(tracker._calls)
+        return tracker._server.unfinished_bytes + tracker._client.unfinished_bytes + 100 * len(tracker._calls)
 
 
 TARGETS: Final[dict[str, Callable[[], Target]]] = {
