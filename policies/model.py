@@ -279,6 +279,12 @@ class NodeView:
         roomy = not self.slots or self.has_room(resources)
         return self.usable and self.frees_s <= ahead_s and within and not self.queue_length and roomy
 
+    def starts(self, resources: Resources) -> bool:
+        """Return whether one more container of this size starts here now, beside all that runs at its full size."""
+        if self.queue_length or self.used_g.vcores + self.used_q.vcores + resources.vcores > self.capacity.vcores:
+            return False
+        return self.has_room(resources)
+
     def has_room(self, resources: Resources) -> bool:
         """Return whether one more container of this size could start here now.
 

@@ -49,16 +49,15 @@ def value_type(cls: type[T]) -> type[T]:
         *body,
         "    draft.__class__ = cls",
         "    return draft",
-        "def _draft_of(value):",
-        "    draft = new(Draft)",
-        *copies,
-        "    return draft",
     ]
     exec("\n".join(source), scope)  # as dataclasses does it: one function for each class
+    copier = ["def _draft_of(value):", "    draft = new(Draft)", *copies, "    return draft"]
+    own_scope: dict[str, Any] = {"__name__": __name__, "new": object.__new__, "Draft": draft}
+    exec("\n".join(copier), own_scope)
     scope["__new__"].__qualname__ = f"{cls.__qualname__}.__new__"
     cls.__new__ = scope["__new__"]  # type: ignore[method-assign]
     del cls.__init__
-    cls._draft_of = scope["_draft_of"]  # type: ignore[attr-defined]
+    cls._draft_of = own_scope["_draft_of"]  # type: ignore[attr-defined]
     cls.__reduce__ = _reduce  # type: ignore[assignment,method-assign]
     return cls
 

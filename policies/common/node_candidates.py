@@ -26,9 +26,7 @@ def load(node: NodeView) -> float:
 
 def starts(node: NodeView, ask: Ask) -> bool:
     """Return whether the node has room for the ask beside all that runs there at its full size."""
-    used = node.used_g.vcores + node.used_q.vcores
-    enough = used + ask.resources.vcores <= node.capacity.vcores
-    return enough and node.queue_length == 0 and node.has_room(ask.resources)
+    return node.starts(ask.resources)
 
 
 def by_tier(
@@ -36,8 +34,7 @@ def by_tier(
 ) -> list[list[Score]]:
     """Return the scores of the nodes where `ask` may go: node-local, rack-local and off-switch ones apart."""
     tiers: list[list[Score]] = [[], [], []]
-    for node in nodes:
-        tier = ask.tier(node)
+    for node, tier in zip(nodes, [ask.tier(node) for node in nodes], strict=True):
         if tier is not None:
             tiers[tier].append((measure(node), tie(node), node.id))
     return tiers

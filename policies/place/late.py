@@ -16,7 +16,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import SHOWN, among, by_tier, load, nearest, nowhere, starts, waiting
+from policies.common.node_candidates import SHOWN, among, by_tier, load, nearest, nowhere, waiting
 from policies.common.service_levels import level
 from policies.model import Ask, NodeView, Placement
 
@@ -73,7 +73,7 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     used share of memory and vcores, or that time.
     """
     unit, how = "share", "the least used of {} with room, {:.0%} used"
-    candidates, tier = nearest(by_tier(ask, [n for n in nodes if starts(n, ask)], load, count), inf)
+    candidates, tier = nearest(by_tier(ask, [node for node in nodes if node.starts(ask.resources)], load, count), inf)
     if not candidates:
         least = max(0.0, level(ask.work_s) + cfg.front_gap)
         fronts = [node for node in nodes if front(node, ask, least)]

@@ -17,7 +17,8 @@ _ALL = ""
 
 @dataclass(slots=True)
 class _Sum:
-    used: Resources = _NOTHING
+    memory_mb: int = 0
+    vcores: float = 0
     by_user: dict[str, Resources] = field(default_factory=dict)
 
 
@@ -48,7 +49,7 @@ class QueueUsage:
     def of(self, queue: str) -> tuple[Resources, dict[str, Resources]]:
         """Return the use of a queue (full path) with all below it: the sum, and by user; do not change the latter."""
         known = self._sums.get(queue)
-        return (known.used, known.by_user) if known is not None else (_NOTHING, {})
+        return (Resources(known.memory_mb, known.vcores), known.by_user) if known is not None else (_NOTHING, {})
 
     @property
     def all(self) -> Resources:
@@ -63,8 +64,10 @@ class QueueUsage:
         known = self._sums.get(name)
         if known is None:
             known = self._sums[name] = _Sum()
-        known.used += more
-        rest = known.by_user.get(user, _NOTHING) + more
+        known.memory_mb += more.memory_mb
+        known.vcores += more.vcores
+        before = known.by_user.get(user)
+        rest = before + more if before is not None else more
         if not (rest.memory_mb or rest.vcores):
             known.by_user.pop(user, None)
         else:
@@ -169,7 +172,7 @@ class AllUsage:
         over_q: Resources = _NOTHING,
     ) -> None:
         """Replace what an attempt was charged with; over_q: the part of used_q by containers that ended."""
-        self.queueable.charge(attempt_id, queue, user, used_q - over_q)
+        self.queueable.charge(attempt_id, queue, user, used_q - over_q if over_q.memory_mb or over_q.vcores else used_q)
         self.guaranteed.charge(attempt_id, queue, user, used_g)
 
 

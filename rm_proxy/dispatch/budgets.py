@@ -87,7 +87,7 @@ class Budgets:
 
     def taken(self, key: Group, sizes: Mapping[LabelledSize, int], count: int) -> None:
         """Note that an application of a group got places, of any of these sizes."""
-        for size in sizes:
+        for size in sizes if self._cache else ():
             entry = self._cache.get(size)
             if entry is not None:
                 entry.budget.take(key, count)

@@ -156,9 +156,14 @@ class GroupQueue:
         if grade not in self._grades:
             self._grades[grade] = {}
             insort(self._sorted, grade)
-        for sizes in (self._all, self._grades[grade]):
-            for key, count in entry.demand.sizes.items():
-                sizes.setdefault(key, WantedPlaces()).add(count, entry.surplus.get(key))
+        all_sizes, of_grade, surplus = self._all, self._grades[grade], entry.surplus
+        for key, count in entry.demand.sizes.items():
+            seen = surplus.get(key) if surplus else None
+            for sizes in (all_sizes, of_grade):
+                places = sizes.get(key)
+                if places is None:
+                    places = sizes[key] = WantedPlaces()
+                places.add(count, seen)
 
     def drop_claims(self, entry: Waiting) -> None:
         """Count what an application claims no longer: it is silent, or gone."""
@@ -166,10 +171,13 @@ class GroupQueue:
             return
         entry.claims = False
         grade = entry.grade
-        for sizes in (self._all, self._grades[grade]):
-            for key, count in entry.demand.sizes.items():
-                sizes[key].remove(count, entry.surplus.get(key))
-                if not sizes[key]:
+        all_sizes, of_grade, surplus = self._all, self._grades[grade], entry.surplus
+        for key, count in entry.demand.sizes.items():
+            seen = surplus.get(key) if surplus else None
+            for sizes in (all_sizes, of_grade):
+                places = sizes[key]
+                places.remove(count, seen)
+                if not places:
                     del sizes[key]
         if not self._grades[grade]:
             del self._grades[grade]

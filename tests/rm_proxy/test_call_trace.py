@@ -30,9 +30,9 @@ LIMITS: Final = {
     "empty heartbeat, down": Passed(10, 15),
     "two containers that no rule makes queueable": Passed(25, 92),
     "report of a sidecar": Passed(17, 33),
-    "two containers asked for, default preset": Passed(51, 430),
-    "two containers asked for, placed at once": Passed(50, 362),
-    "two containers granted": Passed(37, 284),
+    "two containers asked for, default preset": Passed(51, 331),
+    "two containers asked for, placed at once": Passed(50, 299),
+    "two containers granted": Passed(38, 249),
 }
 
 

@@ -299,6 +299,16 @@ class AskRows:
         return max(0, min(rest, self.guaranteed))
 
 
+def reach(rows: AskRows, default_label: str) -> tuple[frozenset[str], frozenset[str], bool, str]:
+    """Return the hosts and racks that a key's rows hint at, whether it may go off them, and its node label."""
+    hosts, racks = rows.hints()
+    row = rows.by_name.get(ANY)
+    if row is None:
+        return hosts, racks, True, default_label
+    label = row.node_label_expression.strip() if row.HasField("node_label_expression") else default_label
+    return hosts, racks, row.relax_locality, label
+
+
 def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:
     """Return a plain row of a key: without a label, and with relaxed locality."""
     row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)

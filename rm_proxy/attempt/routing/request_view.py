@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from policies.config.policy_set import Rule
 from policies.config.schema import Mode
 from policies.model import AppView, QueueView, Resources
 from policies.value_types import replace
@@ -30,6 +31,8 @@ class RequestView:
     """Size of those that are asked for at a node."""
     sums: AskSums | None = None
     """What the ask table wants, where tokens are given (slot `admit`): `app` shows its guaranteed ones."""
+    rules: dict[int, Rule | str] = field(default_factory=dict)
+    """By request priority: the rule that decides on the application, as `Policies.rule` says."""
     _new_q: int = 0
     _seen_g: tuple[int, Resources] = (0, _NOTHING)
     """Of `sums`: what `app` shows of them."""

@@ -21,6 +21,7 @@ from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, tota
 from policies.value_types import replace
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.asks.ask_entry import AskEntry, Reason
+from rm_proxy.attempt.asks.ask_rows import reach
 from rm_proxy.attempt.asks.ask_table import AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Effect, Faulted
@@ -216,7 +217,7 @@ class Router:
 
     def _new(self, size: Resources, count: int, now_s: float) -> Iterator[Reason]:
         for _ in range(count):
-            credits = self._credits.get(size)
+            credits = self._credits.get(size) if self._credits else None
             credit = credits.popleft() if credits else _NO_CREDIT
             yield Reason("", now_s, 1, retries=credit.retries, follows=credit.follows)
 
@@ -253,7 +254,7 @@ class Router:
         cluster = self._cluster
         if entry.key.opportunistic or cluster.hooks.routed:
             return False
-        rule = cluster.policies.rule(view.app, entry.key.priority)
+        rule = view.rules[entry.key.priority] = cluster.policies.rule(view.app, entry.key.priority)
         if not isinstance(rule, str):
             return False
         route = cluster.policies.unrouted(rule)
@@ -265,12 +266,14 @@ class Router:
 
     def _decide_each(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Have the policies decide on the wanted containers one after the other: each decision counts for the next."""
-        view = self.view()
+        view = self._view  # as `_decide_together` has read it
         assert view is not None
         ask, last = self.ask(entry, view), _NO_CREDIT
         refusals: Counter[Route] = Counter()
         wish = entry.key.opportunistic
-        rule = self._cluster.policies.rule(view.app, entry.key.priority) if routes and not wish else None
+        rule = view.rules.get(entry.key.priority) if not wish else None
+        if rule is None and routes and not wish:
+            rule = self._cluster.policies.rule(view.app, entry.key.priority)
         for reason in reasons:
             view.settle()
             if (reason.retries, reason.follows) != (last.retries, last.follows):
@@ -350,7 +353,7 @@ class Router:
             )
         if entry.rows.enforced and not frameworks.always_enforces(app.type):
             return "the application enforces GUARANTEED"
-        if frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
+        if view.precedences and frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
@@ -363,7 +366,7 @@ class Router:
         shunned: frozenset[str] = _NO_NODES,
     ) -> Ask:
         """Return one container of `entry` as the policies see it, without retries; further arguments are its fields."""
-        hosts, racks = entry.rows.hints()
+        hosts, racks, anywhere, label = reach(entry.rows, view.queue.default_label)
         expects = self._cluster.durations.expected(view.app, entry.key.priority)
         return Ask(
             app=view.app,
@@ -372,8 +375,8 @@ class Router:
             request_id=entry.key.request_id,
             hosts=hosts,
             racks=racks,
-            anywhere=entry.rows.anywhere,
-            label=label_of(entry, view.queue),
+            anywhere=anywhere,
+            label=label,
             blacklist=self.excluded(view.app),
             expected_s=expects.mean_s,
             known=expects.known,

@@ -83,7 +83,7 @@ class Steering:
             self.forget()
             return
         view = self._router.view()
-        if answered:
+        if answered and table.by_private:
             for q in list(table.by_private.values()):
                 if remainder <= 0:
                     break
@@ -91,7 +91,7 @@ class Steering:
                     remainder -= 1
                     self._steer(q, view, now_s)
             view = self._router.view()
-        self._queue_up(now_s)
+        self._queue_up(view, now_s)
         self._owed.clear()
         self._shunned = self._router.late_nodes(now_s)
         full: set[LabelledSize] = set()
@@ -115,7 +115,8 @@ class Steering:
                     self._fall_back(entry, reason, NOT_ACTIVE, now_s)
             else:
                 remainder -= self._place_key(entry, view, remainder, full, now_s)
-        self._queue_up(now_s, len(table.by_private) - before, full)
+        view = self._router.view() if table.sums.unplaced else None
+        self._queue_up(view, now_s, len(table.by_private) - before, full)
 
     def forget(self, placed: int = 0, now_s: float = 0.0) -> None:
         """Leave the central queue: nothing waits for a place; placed: how many just got one."""
@@ -123,10 +124,11 @@ class Steering:
             self.queued = False
             self._cluster.line.waits_no_more(self._router.attempt_id, placed, now_s)
 
-    def _queue_up(self, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()) -> None:
+    def _queue_up(
+        self, view: RequestView | None, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()
+    ) -> None:
         """Note in the central queue what waits for a place now; placed: how many just got one; full: found no place."""
-        view = self._router.view() if self._table.sums.unplaced else None
-        sizes = self._sizes(view) if view is not None else {}
+        sizes = self._sizes(view) if view is not None and self._table.sums.unplaced else {}
         if view is None or not sizes:
             self.forget(placed, now_s)
             return
