@@ -12,7 +12,7 @@ from deploy.packages.wheels import PYTHONS, BuildError
 
 HERE: Final = Path(__file__).parent
 PREFIX: Final = Path("opt/quicksilver")
-PROGRAMS: Final = ("bin/quicksilver", "libexec/compile")
+PROGRAMS: Final = ("bin/quicksilver", "libexec/compile", "libexec/hadoop-host", "libexec/setup-archive")
 _UNITS: Final = (
     "quicksilver-app-server.service",
     "quicksilver-proxy.service",
@@ -41,7 +41,7 @@ def common(prefix: Path, root: Path) -> None:
     _copy(tree / "quicksilver", prefix / "bin" / "quicksilver")
     found = fill(tree / "find-python", {"PYTHONS": " ".join(reversed(PYTHONS))})
     _write(found, prefix / "libexec" / "find-python")
-    for name in ("compile", "setup-host", "stop-host"):
+    for name in ("compile", "hadoop-host", "setup-archive", "setup-host", "stop-host"):
         _copy(tree / name, prefix / "libexec" / name)
     _copy(tree / "plugins.md", prefix / "plugins" / "README.md")
     _copy(root / "LICENSE", prefix / "LICENSE")
