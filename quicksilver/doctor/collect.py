@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from policies.config.notes import notes
 from policies.config.unintended import unintended
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
+from quicksilver.common.hadoop.managed import process_dir
 from quicksilver.common.hadoop.xml import Property
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings, read_settings
@@ -50,8 +51,11 @@ def read_files(where: CollectPlaces) -> Facts:
     conf_dir = where.conf_dir or _named_dir(where.config)
     client = _site(CLIENT, load_hadoop_conf(conf_dir), "clients")
     named = settings.proxy.rm_conf_dir
-    rms = tuple(rm for folder in where.rm_conf_dirs or ((named,) if named else ()) for rm in _rms(folder))
-    nm_dirs = where.nm_conf_dirs or ((client.conf.directory,) if where.node else ())
+    rm_dir = named or process_dir(RM)
+    rms = tuple(rm for folder in where.rm_conf_dirs or ((rm_dir,) if rm_dir else ()) for rm in _rms(folder))
+    nm_dirs = where.nm_conf_dirs or (
+        (where.conf_dir or process_dir(NM) or client.conf.directory,) if where.node else ()
+    )
     nms = tuple(_nm(directory) for directory in nm_dirs)
     unchecked = _not_given(rms, nms)
     if settings.path is None:

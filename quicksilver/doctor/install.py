@@ -57,12 +57,13 @@ class WantedValue:
     """What a configuration directory gets: roles, each with extras of EXTRAS.
 
     host: the node's own name, where the files name none; shared: one directory is copied to all hosts, therefore
-    the name comes from yarn-env.sh.
+    the name comes from yarn-env.sh; managed: a manager writes the files, each node's own name and ports among them.
     """
 
     roles: Mapping[Role, Sequence[str]]
     host: str = ""
     shared: bool = False
+    managed: bool = False
 
     @property
     def moves_by_option(self) -> bool:
@@ -238,11 +239,14 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, plan: W
         return _moved(own, conf)
     if role != NM:
         return own
+    if plan.managed:
+        own = _without_own_addresses(own, conf)
     for address, port in _OWN_PORTS.items():
         fixed = _fixed_port(conf, address)
         if fixed and port in own:
             own[port] = str(fixed)  # what others know already stays
-    if (conf.text(_NM_HOST) or "") in ANY:
+    named = plan.managed and not any(_NM_HOST in value for value in own.values())
+    if not named and (conf.text(_NM_HOST) or "") in ANY:
         host = f"${{env.{yarn_env.NODE}:-0.0.0.0}}" if plan.names_node else plan.host or node_name(conf)
         if not host:
             raise SettingsError(
@@ -258,6 +262,17 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, plan: W
             remedy="write one resource-tracker.address for each id by hand (docs/tracker.md)",
         )
     return own
+
+
+def _without_own_addresses(own: Mapping[str, str], conf: HadoopConf) -> dict[str, str]:
+    """Return properties without those by which others reach the node, where the manager's files name host and port.
+
+    A safety valve is one for all nodes, so it must not name any of them.
+    """
+    addresses = [name for name in _OWN_PORTS if f"${{{_NM_HOST}}}" in own.get(name, "")]
+    there = {name for name in addresses if _fixed_port(conf, name) and conf.address(name).host not in ANY}
+    there |= {_OWN_PORTS[name] for name in there}
+    return {name: value for name, value in own.items() if name not in there}
 
 
 def _fixed_port(conf: HadoopConf, name: str) -> int:

@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,13 +15,14 @@ import click
 
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.hadoop.managed import newest
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.process.whole_file import write_whole
 from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.doctor.collect import read_quicksilver_yaml
 from quicksilver.doctor.finding import RESTARTS
 from quicksilver.doctor.install import EXTRAS, PropertyChange, WantedValue, bare_conf, install, merged, uninstall
-from quicksilver.doctor.install_text import FORMATS, as_text
+from quicksilver.doctor.install_text import FORMATS, XML, as_text
 from quicksilver.doctor.model import CLIENT, NM, RM, DoctorSettings, Role
 from quicksilver.doctor.node_size import own_vcores
 
@@ -83,7 +85,8 @@ def install_command(
     settings = read_quicksilver_yaml(config)
 
     def changes(folder: Path) -> list[PropertyChange]:
-        return install(folder, merged(folder, new_roles, extras, host, shared), overlay_root(), settings)
+        plan = replace(merged(folder, new_roles, extras, host, shared), managed=form == XML)
+        return install(folder, plan, overlay_root(), settings)
 
     if form is not None:
         if dry_run or out or in_place:
@@ -108,7 +111,7 @@ def _next(directory: Path, plan: WantedValue, settings: DoctorSettings) -> str:
 
 def _directory(conf_dir: Path | None) -> Path:
     """Return the configuration directory as all commands find it. Raises SettingsError when there is none."""
-    return conf_dir or load_hadoop_conf(load_settings(None).hadoop_conf_dir).directory
+    return newest(conf_dir) if conf_dir else load_hadoop_conf(load_settings(None).hadoop_conf_dir).directory
 
 
 @click.command("uninstall")

@@ -8,7 +8,8 @@ from typing import Final
 from quicksilver.doctor.install import PropertyChange
 from quicksilver.doctor.site_edit import layout, property_xml
 
-FORMATS: Final = ("xml", "properties")
+XML: Final = "xml"
+FORMATS: Final = (XML, "properties")
 
 
 def as_text(changes: Sequence[PropertyChange], form: str) -> str:
@@ -18,7 +19,7 @@ def as_text(changes: Sequence[PropertyChange], form: str) -> str:
     """
     parts = []
     for change in changes:
-        mark = f"<!-- {change.file.name} -->" if form == "xml" else f"# {change.file.name}"
+        mark = f"<!-- {change.file.name} -->" if form == XML else f"# {change.file.name}"
         parts.append(mark)
         if change.file.suffix != ".xml":
             before, after = ((text or b"").decode().splitlines() for text in (change.before, change.after))
@@ -26,5 +27,5 @@ def as_text(changes: Sequence[PropertyChange], form: str) -> str:
             continue
         old, new = (layout(text, change.file).values() if text else {} for text in (change.before, change.after))
         values = {name: value for name, value in new.items() if old.get(name) != value}
-        parts += [property_xml(values)] if form == "xml" else [f"{name}={value}" for name, value in values.items()]
+        parts += [property_xml(values)] if form == XML else [f"{name}={value}" for name, value in values.items()]
     return "".join(f"{part}\n" for part in parts)

@@ -22,6 +22,7 @@ from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop import yarn_env
 from quicksilver.common.hadoop.defaults import DEFAULTS, DEFAULTS_BELOW, NEW_NAMES
+from quicksilver.common.hadoop.managed import newest
 from quicksilver.common.hadoop.xml import Ignored, Property, read_site, trimmed
 
 _CLIENT_FILES: Final = ("core-site.xml", "mapred-site.xml", "yarn-site.xml")
@@ -258,13 +259,15 @@ def load_hadoop_conf(
 ) -> HadoopConf:
     """Read a configuration directory: the given one, else $HADOOP_CONF_DIR, $YARN_CONF_DIR, /etc/hadoop/conf.
 
+    With a `*` in it the newest directory that matches (`managed.newest`).
+
     resourcemanager: as the ResourceManager reads it, with the system properties that yarn-env.sh gives it; hdfs: as
     clients of HDFS read it, with hdfs-site.xml.
 
     Raises SettingsError when there is none, when it has no site file, or when Hadoop cannot read a file.
     """
     env = os.environ if env is None else env
-    folder = directory or _directory(env)
+    folder = newest(directory or _directory(env))
     if not any((folder / name).is_file() for name in _CLIENT_FILES):
         raise SettingsError(
             "no core-site.xml and no yarn-site.xml there" if folder.is_dir() else "no such directory",

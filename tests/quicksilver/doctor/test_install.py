@@ -17,7 +17,7 @@ from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.doctor.install import BEGIN, END, WantedValue, install, merged, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
-from quicksilver.doctor.site_edit import apply, layout
+from quicksilver.doctor.site_edit import apply, layout, property_xml
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, serious
 
 ROLES: tuple[Role, ...] = (RM, NM, CLIENT)
@@ -338,6 +338,23 @@ def test_the_directory_is_found_as_by_all_commands(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "absent"))
     code, text = run("install", "--role", "nodemanager", "--dry-run")
     assert code == 1 and "absent: no such directory; set HADOOP_CONF_DIR" in text
+
+
+def test_a_safety_valve_names_no_node(tmp_path: Path) -> None:
+    file = tmp_path / "yarn-site.xml"
+    own = {"yarn.nodemanager.address": "node7.example:8041", "yarn.nodemanager.webapp.address": "node7.example:8042"}
+    file.write_text(f"<configuration>{property_xml(own)}</configuration>")
+    text = run("install", "--conf-dir", str(tmp_path), "--role", "nodemanager", "--format", "xml")[1]
+    found = layout(f"<configuration>{text}</configuration>".encode(), file).values()
+    assert found[BIND] == "127.0.0.1" and found["yarn.nodemanager.localizer.address"].startswith("127.0.0.1:")
+    assert "node7" not in text and "yarn.nodemanager.hostname" not in text
+    assert not own.keys() & found.keys() and "quicksilver.nodemanager.port" not in found
+    own["yarn.nodemanager.address"] = "node7.example:0"
+    file.write_text(f"<configuration>{property_xml(own)}</configuration>")
+    text = run("install", "--conf-dir", str(tmp_path), "--role", "nodemanager", "--format", "xml")[1]
+    found = layout(f"<configuration>{text}</configuration>".encode(), file).values()
+    assert found["yarn.nodemanager.hostname"] == "node7.example"
+    assert found["quicksilver.nodemanager.port"] == "8041"
 
 
 def test_managers_get_the_properties_as_text(tmp_path: Path) -> None:
