@@ -87,7 +87,7 @@ class FakeHost:
         env = {name: value for name, value in os.environ.items() if not name.startswith(("QUICKSILVER", "HADOOP"))}
         env |= {"QUICKSILVER_ROOT": str(self.root), "PATH": f"{self.root}/programs:{os.environ['PATH']}"} | environment
         return subprocess.run(
-            list(map(str, command)), capture_output=True, text=True, env=env, timeout=110, check=False
+            list(map(str, command)), capture_output=True, text=True, env=env, timeout=280, check=False
         )
 
     def calls(self) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from tests.deploy.fake_host import VERSION, YARN_SITE, FakeHost, fake_host, write_program
 from tests.paths import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
 SCRIPTS: Final = (
     "deploy/packages/tree/hadoop-host",
     "deploy/packages/tree/setup-archive",
