@@ -28,10 +28,10 @@ class Passed(NamedTuple):
 LIMITS: Final = {
     "empty heartbeat, up": Passed(9, 15),
     "empty heartbeat, down": Passed(10, 15),
-    "two containers that no rule makes queueable": Passed(25, 92),
+    "two containers that no rule makes queueable": Passed(25, 91),
     "report of a sidecar": Passed(17, 33),
-    "two containers asked for, default preset": Passed(51, 331),
-    "two containers asked for, placed at once": Passed(50, 299),
+    "two containers asked for, default preset": Passed(51, 329),
+    "two containers asked for, placed at once": Passed(50, 297),
     "two containers granted": Passed(38, 249),
 }
 

@@ -44,7 +44,7 @@ class AdoptedContainers:
         """Hand a report's unknown containers over to their attempts."""
         for container in report.containers:
             attempt = self._attempts.get(ids.attempt_of_container(container.container_id))
-            if attempt is not None:
+            if attempt is not None and container.container_id not in attempt.live:
                 self._container(attempt, container, node_id, now_s)
 
     def event(self, attempt: Attempt, event: ContainerEvent, node_id: str, now_s: float) -> None:
