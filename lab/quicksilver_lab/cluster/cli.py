@@ -15,6 +15,7 @@ from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver_lab.cluster.cluster import Cluster, ClusterStatus
 from quicksilver_lab.cluster.errors import ClusterError
 from quicksilver_lab.cluster.progress import FewLines
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
 from quicksilver_lab.cluster.spec import ClusterSpec
 
 P = ParamSpec("P")
@@ -41,6 +42,9 @@ def cluster() -> None:
 @cluster.command("start")
 @click.option("--base-port", default=18000, show_default=True, help="First port; all others follow it.")
 @click.option("--nodes", default=3, show_default=True, help="Number of NodeManagers.")
+@click.option("--hadoop", default=DEFAULT, show_default=True, type=click.Choice(list(RELEASES)), help="Its version.")
+@click.option("--rm-hadoop", type=click.Choice(list(RELEASES)), help="Another version of the ResourceManager.")
+@click.option("--nm-hadoop", type=click.Choice(list(RELEASES)), help="Another version of the NodeManagers.")
 @click.option("--plain", is_flag=True, help="Stock YARN, without the overlay in hadoop-conf/.")
 @click.option("--rm-recovery", is_flag=True, help="Running applications outlive a restart of the ResourceManager.")
 @click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper.")
@@ -48,10 +52,19 @@ def cluster() -> None:
 @click.option("--spnego", is_flag=True, help="With --kerberos: the web servers want a Kerberos login too.")
 @_json
 @_dir
-def start(workdir: Path, plain: bool, as_json: bool, **fields: int | bool) -> None:
+def start(
+    workdir: Path,
+    plain: bool,
+    as_json: bool,
+    rm_hadoop: str | None,
+    nm_hadoop: str | None,
+    **fields: int | bool | str,
+) -> None:
     """Start ResourceManager, NodeManagers, HDFS and JobHistoryServer."""
+    versions = {"resourcemanager": rm_hadoop, "nodemanager": nm_hadoop}
+    hadoop_of = {kind: version for kind, version in versions.items() if version}
     try:
-        spec = ClusterSpec.model_validate({"workdir": workdir, "overlay": not plain, **fields})
+        spec = ClusterSpec.model_validate({"workdir": workdir, "overlay": not plain, "hadoop_of": hadoop_of, **fields})
     except ValidationError as error:
         why = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors())
         raise ClusterError(why) from error
@@ -110,6 +123,8 @@ def as_dict(state: ClusterStatus) -> dict[str, object]:
     return {
         "running": state.running,
         "overlay": spec.overlay,
+        "hadoop": spec.hadoop,
+        "hadoop_of": spec.hadoop_of,
         "workdir": str(spec.workdir),
         "conf_dir": str(Cluster(spec).conf_dir),
         "addresses": _addresses(spec),

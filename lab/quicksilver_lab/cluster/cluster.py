@@ -16,9 +16,8 @@ from quicksilver_lab.cluster.commands import Launcher
 from quicksilver_lab.cluster.confdirs import ConfDirs
 from quicksilver_lab.cluster.daemon_processes import DaemonProcesses, Progress
 from quicksilver_lab.cluster.errors import StateError
-from quicksilver_lab.cluster.kerberos import Kerberos, jvm_options, web_auth
-from quicksilver_lab.cluster.runtime.jars import Jars, hadoop_jars
-from quicksilver_lab.cluster.runtime.java import Java, find_java
+from quicksilver_lab.cluster.kerberos import Kerberos, web_auth
+from quicksilver_lab.cluster.launchers import HadoopLaunchers
 from quicksilver_lab.cluster.runtime.native import hadoop_native
 from quicksilver_lab.cluster.spec import ClusterSpec, RmAddresses
 
@@ -68,7 +67,7 @@ class Cluster:
         self.spec = spec.model_copy(update={"workdir": spec.workdir.absolute()})
         self.conf = ConfDirs(self.spec)
         self.processes = DaemonProcesses(self.spec)
-        self._launcher: Launcher | None = None
+        self.launchers = HadoopLaunchers(self.spec, self.conf)
 
     @classmethod
     def attach(cls, workdir: Path) -> Self:
@@ -143,14 +142,14 @@ class Cluster:
             kdc = daemons.kdc_daemons(self.spec, self.conf)
             self.processes.check_ports([*kdc, *hdfs, *history, *yarn])
             try:
-                self.processes.spawn(kdc, self.launcher, progress)
+                self.processes.spawn(kdc, self.launchers.of, progress)
                 self.processes.wait(kdc, progress)
-                self.processes.spawn(yarn, self.launcher, progress)
+                self.processes.spawn(yarn, self.launchers.of, progress)
                 if hdfs:
-                    self._format_hdfs(launcher, progress)
-                self.processes.spawn(hdfs, self.launcher, progress)
+                    _format_hdfs(self, launcher, progress)
+                self.processes.spawn(hdfs, self.launchers.of, progress)
                 self.processes.wait(hdfs, progress)
-                self.processes.spawn(history, self.launcher, progress)
+                self.processes.spawn(history, self.launchers.of, progress)
                 self.processes.wait([*history, *yarn], progress)
                 if hdfs:
                     daemons.make_hdfs_folders(self.spec, getpass.getuser())
@@ -173,7 +172,7 @@ class Cluster:
             yarn = daemons.yarn_daemons(self.spec, self.conf)
             self.processes.check_ports(yarn)
             try:
-                self.processes.spawn(yarn, self.launcher, progress)
+                self.processes.spawn(yarn, self.launchers.of, progress)
                 self.processes.wait(yarn, progress)
             except BaseException:
                 self.processes.stop([daemon.name for daemon in yarn])
@@ -201,9 +200,24 @@ class Cluster:
         self.processes.check_ports([daemon])
         since_s = time.time()
         with state.exclusive(self.spec.workdir, wait_s=_TURN_S):
-            self.processes.spawn([daemon], self.launcher, progress)
+            self.processes.spawn([daemon], self.launchers.of, progress)
         if wait:
             self.processes.wait([daemons.up_since(self.spec, daemon, since_s)], progress)
+
+    def upgrade(self, name: str, version: str, wait: bool = True, progress: Progress = _silent) -> None:
+        """Restart a daemon with another version of Hadoop, as a rolling upgrade does. Arguments and errors: `restart`.
+
+        Raises StateError when no daemon of that name was started.
+        """
+        self.terminate(name)
+        with state.exclusive(self.spec.workdir, wait_s=_TURN_S):
+            versions = {**self.spec.hadoop_of, name: version}
+            self.spec = ClusterSpec.model_validate(self.spec.model_dump() | {"hadoop_of": versions})
+            self.conf, self.processes = ConfDirs(self.spec), DaemonProcesses(self.spec)
+            self.launchers = HadoopLaunchers(self.spec, self.conf)
+            self.conf.write(self.launcher.jars)
+            state.save(self.processes.saved().model_copy(update={"spec": self.spec}))
+        self.restart(name, wait, progress)
 
     def stop(self, progress: Progress = _silent) -> None:
         """Stop all daemons and containers of this cluster; nothing of it is left then. Files stay."""
@@ -242,17 +256,15 @@ class Cluster:
 
     @property
     def launcher(self) -> Launcher:
-        """Java, jars and hosts file; the jars are downloaded when they are not there yet."""
-        if self._launcher is None:
-            java = find_java()
-            self._launcher = _launcher(self.spec, self.conf, java, hadoop_jars(java))
-        return self._launcher
+        """Java, jars and hosts file of clients; the jars are downloaded when they are not there yet."""
+        return self.launchers.clients
 
     def _prepare(self, progress: Progress) -> Launcher:
-        java = find_java()
-        self._launcher = launcher = _launcher(self.spec, self.conf, java, hadoop_jars(java, progress))
+        self.launchers = HadoopLaunchers(self.spec, self.conf)
+        self.launchers.prepare(progress)
+        launcher = self.launcher
         if self.spec.kerberos:
-            hadoop_native(java, launcher.jars, progress)
+            hadoop_native(launcher.java, launcher.jars, progress)
             Kerberos(self.spec).prepare()
         self.conf.write(launcher.jars)
         self.processes.end_containers()  # left by a NodeManager that was killed from outside
@@ -264,17 +276,11 @@ class Cluster:
         state.save(self.processes.saved().model_copy(update={"spec": self.spec}))
         return launcher
 
-    def _format_hdfs(self, launcher: Launcher, progress: Progress) -> None:
-        if (self.spec.workdir / "hdfs" / "name" / "current" / "VERSION").exists():
-            return
-        progress("formatting HDFS")
-        main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
-        launcher.run(main, ["-format", "-nonInteractive"], self.conf_dir, None, self.spec.start_timeout_s, check=True)
 
-
-def _launcher(spec: ClusterSpec, conf: ConfDirs, java: Java, jars: Jars) -> Launcher:
-    home = (f"-Duser.home={spec.files}",) if spec.yarn_only else ()  # the home in its default file system, too
-    opts = (*jars.sharing, *home, *jvm_options(spec, jars.native), *spec.jvm_opts)
-    tickets = Kerberos(spec).client_env if spec.kerberos else None
-    folder = spec.files if spec.yarn_only else None
-    return Launcher(java, jars, conf.hosts_file, spec.workdir / "tmp", opts, tickets, folder)
+def _format_hdfs(cluster: Cluster, launcher: Launcher, progress: Progress) -> None:
+    spec = cluster.spec
+    if (spec.workdir / "hdfs" / "name" / "current" / "VERSION").exists():
+        return
+    progress("formatting HDFS")
+    main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+    launcher.run(main, ["-format", "-nonInteractive"], cluster.conf_dir, None, spec.start_timeout_s, check=True)

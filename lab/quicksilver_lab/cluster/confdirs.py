@@ -4,12 +4,13 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
+from quicksilver.common.hadoop.hadoop_version import HadoopVersion
 from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver_lab.cluster import baseconf
 from quicksilver_lab.cluster.errors import SiteFileError
 from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties, expand, merge, read_site, write_site
-from quicksilver_lab.cluster.spec import MASTER, ClusterSpec, NodeAddresses
+from quicksilver_lab.cluster.spec import MASTER, ClusterSpec, NodeAddresses, RmAddresses
 
 LOG4J = """\
 log4j.rootLogger=INFO,console
@@ -59,7 +60,7 @@ class ConfDirs:
         _write_pages(self.client / "webapps")
         for rm, folder in zip(spec.resource_managers, self.resourcemanagers, strict=True):
             own_id = {"yarn.resourcemanager.ha.id": rm.id} if rm.id else {}
-            self._write(folder, merge(yarn, resourcemanager_overlay(spec), own_id), mapred)
+            self._write(folder, merge(yarn, resourcemanager_overlay(spec, rm), own_id), mapred)
         if spec.has_zookeeper:
             self.zookeeper.write_text(baseconf.zoo_cfg(spec))
         for node, folder in zip(spec.node_addresses, self.nodemanagers, strict=True):
@@ -101,16 +102,19 @@ def _client_roles(spec: ClusterSpec) -> list[str]:
     return ["client", *(["ha/client"] if spec.ha else [])] if spec.client_overlay else []
 
 
-def resourcemanager_overlay(spec: ClusterSpec) -> Properties:
-    """Return the RMs' overlay with this cluster's ports; empty for a plain cluster."""
+def resourcemanager_overlay(spec: ClusterSpec, rm: RmAddresses) -> Properties:
+    """Return an RM's overlay with this cluster's ports, and what its version needs; empty for a plain cluster."""
     if not spec.overlay:
         return {}
     port = str(spec.moved_scheduler.port)
     overlay = _with_own_values(read_overlay("resourcemanager"), {"quicksilver.resourcemanager.scheduler.port": port})
+    if not HadoopVersion(spec.hadoop_version(rm.daemon)).central_allocator:
+        overlay = merge(overlay, read_overlay("hadoop31/resourcemanager"))
     if not spec.ha:
         return overlay
     moved = {
-        f"yarn.resourcemanager.scheduler.address.{rm.id}": str(rm.moved_scheduler) for rm in spec.resource_managers
+        f"yarn.resourcemanager.scheduler.address.{each.id}": str(each.moved_scheduler)
+        for each in spec.resource_managers
     }
     return merge(overlay, _with_own_values(read_overlay("ha/resourcemanager"), moved))
 

@@ -52,10 +52,11 @@ class DaemonProcesses:
             f"Stop that process, or choose another --base-port (this cluster takes {low} to {high}).",
         )
 
-    def spawn(self, daemons: Sequence[Daemon], launcher: Launcher, progress: Progress) -> None:
-        """Start daemons, one after another, and note each process."""
+    def spawn(self, daemons: Sequence[Daemon], launcher_of: Callable[[str], Launcher], progress: Progress) -> None:
+        """Start daemons, one after another, and note each process; launcher_of: by the daemon's name."""
         saved = self.saved()
         for daemon in daemons:
+            launcher = launcher_of(daemon.name)
             opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
             java = launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
             argv, env = daemon.argv or java, launcher.env(daemon.conf_dir) | dict(daemon.env or {})

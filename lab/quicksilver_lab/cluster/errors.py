@@ -37,3 +37,7 @@ class KerberosSetupError(ClusterError):
 
 class CommandFailedError(ClusterError):
     """A Hadoop client command ended with another exit code than 0."""
+
+
+class ReleaseError(ClusterError):
+    """A version of Hadoop is not known, or has not what is asked of it."""

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
+
 MASTER = "127.0.0.1"
 LAST_FIXED_PORT = 32767
 """Above it an outgoing connection may hold the port (net.ipv4.ip_local_port_range)."""
@@ -84,6 +86,10 @@ class ClusterSpec(BaseModel):
     """Everything the cluster writes lies in here: configurations, logs, HDFS, state."""
     base_port: int = Field(18000, ge=1024)
     nodes: int = Field(3, ge=1, le=100)
+    hadoop: str = DEFAULT
+    """The version of Hadoop: daemons, clients, and what MapReduce's tasks run."""
+    hadoop_of: dict[str, str] = {}
+    """Other versions of daemons, by kind or name: resourcemanager, nodemanager, nodemanager-node2."""
     rm_only: bool = False
     """The ResourceManager alone: no NodeManager, HDFS or JobHistoryServer is started, whatever `nodes` is."""
     yarn_only: bool = False
@@ -148,6 +154,9 @@ class ClusterSpec(BaseModel):
             raise ValueError("yarn_only does not go with kerberos: leave it out")
         if self.spnego and not self.kerberos:
             raise ValueError("spnego needs kerberos: set both")
+        for version in (self.hadoop, *self.hadoop_of.values()):
+            if version not in RELEASES:
+                raise ValueError(f"hadoop: {version} is not one of {', '.join(RELEASES)}: take one of them")
         if not self.queues or sum(self.queues.values()) != 100:
             raise ValueError(f"queues: capacities must add up to 100, not {sum(self.queues.values())}")
         return self
@@ -156,6 +165,10 @@ class ClusterSpec(BaseModel):
     def last_port(self) -> int:
         """The last port of the range; another cluster may begin after it."""
         return self.base_port + _FIRST_NODE_OFFSET + _PORTS_PER_NODE * self.nodes - 1
+
+    def hadoop_version(self, daemon: str) -> str:
+        """Return the version of a daemon: its own, that of its kind, or the cluster's."""
+        return self.hadoop_of.get(daemon) or self.hadoop_of.get(daemon.partition("-")[0]) or self.hadoop
 
     def master(self, offset: int) -> HostPort:
         """Return the master's address `offset` ports above the base."""

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from quicksilver_lab.cluster.errors import DownloadError, MissingToolError
-from quicksilver_lab.cluster.runtime.jars import HADOOP_VERSION, cache_dir, hadoop_jars
+from quicksilver_lab.cluster.runtime.jars import cache_dir, hadoop_jars
 from quicksilver_lab.cluster.runtime.java import Java, find_java, find_maven
+from quicksilver_lab.cluster.runtime.releases import DEFAULT
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:
@@ -63,7 +64,7 @@ def test_no_maven_is_one_line_with_a_remedy(tmp_path: Path) -> None:
 
 def test_jars_are_brought_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counting = f'echo run >> {tmp_path}/runs; for a; do case "$a" in -DoutputDirectory=*) d="${{a#*=}}";; esac; done; '
-    env = fake_maven(tmp_path / "bin", counting + f'mkdir -p "$d"; touch "$d/hadoop-common-{HADOOP_VERSION}.jar"')
+    env = fake_maven(tmp_path / "bin", counting + f'mkdir -p "$d"; touch "$d/hadoop-common-{DEFAULT}.jar"')
     monkeypatch.setenv("PATH", env["PATH"])
     java = Java(tmp_path, 17)
     first = hadoop_jars(java, cache=tmp_path / "cache")
@@ -93,4 +94,4 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_the_cache_may_lie_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUICKSILVER_CACHE", "/big/disk")
-    assert cache_dir() == Path(f"/big/disk/hadoop-{HADOOP_VERSION}")
+    assert cache_dir() == Path(f"/big/disk/hadoop-{DEFAULT}")

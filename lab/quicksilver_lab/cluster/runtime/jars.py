@@ -1,4 +1,4 @@
-"""Hadoop's jars: brought once by Maven into a cache folder, by the list in pom.xml."""
+"""Hadoop's jars: brought once by Maven into a cache folder for each version, by the list in pom.xml."""
 
 import fcntl
 import hashlib
@@ -13,9 +13,8 @@ from pathlib import Path
 
 from quicksilver_lab.cluster.errors import DownloadError
 from quicksilver_lab.cluster.runtime.java import Java, find_maven
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, POM, HadoopRelease, release
 
-POM = Path(__file__).with_name("pom.xml")
-HADOOP_VERSION = "3.4.2"
 ARCHIVE_JAVA = 17
 """The oldest Java for which an archive of classes is made."""
 Progress = Callable[[str], None]
@@ -29,6 +28,8 @@ class Jars:
     archive: Path | None = None
     """Their classes parsed and checked already (cluster/archive.py), when it exists for this Java.
     """
+    version: str = DEFAULT
+    """Hadoop's."""
 
     @property
     def sharing(self) -> list[str]:
@@ -46,8 +47,11 @@ class Jars:
         return self.lib.parent / "native"
 
     def artifact(self, name: str) -> Path:
-        """Return the jar of a Hadoop artifact, such as "hadoop-mapreduce-examples"; raises DownloadError."""
-        jar = self.lib / f"{name}-{HADOOP_VERSION}.jar"
+        """Return the jar of a Hadoop artifact, such as "hadoop-mapreduce-examples".
+
+        Raises DownloadError, and ReleaseError for one that Maven Central does not have in this version.
+        """
+        jar = self.lib / f"{name}-{release(self.version).version_of(name)}.jar"
         if not jar.is_file():
             raise DownloadError(
                 f"{jar} is not there; {POM} does not list {name}, or delete {self.lib} and start again."
@@ -55,22 +59,26 @@ class Jars:
         return jar
 
 
-def cache_dir() -> Path:
+def cache_dir(version: str = DEFAULT) -> Path:
     """Return the folder of the jars: QUICKSILVER_CACHE, or ~/.cache/quicksilver, and the version below it."""
     root = os.environ.get("QUICKSILVER_CACHE")
-    return (Path(root) if root else Path.home() / ".cache" / "quicksilver").absolute() / f"hadoop-{HADOOP_VERSION}"
+    return (Path(root) if root else Path.home() / ".cache" / "quicksilver").absolute() / f"hadoop-{version}"
 
 
-def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | None = None) -> Jars:
-    """Return Hadoop's jars, downloading them when the cache lacks them or pom.xml changed.
+def hadoop_jars(
+    java: Java, progress: Progress = lambda _: None, cache: Path | None = None, version: str = DEFAULT
+) -> Jars:
+    """Return Hadoop's jars, downloading them when the cache lacks them or the list of this version changed.
 
-    Several processes may ask at once: one downloads, the others wait. Raises DownloadError, MissingToolError.
+    Several processes may ask at once: one downloads, the others wait. Raises DownloadError, MissingToolError;
+    ReleaseError for a version that is not in `releases`.
     """
-    cache = cache_dir() if cache is None else cache
+    cache, listed = cache_dir(version) if cache is None else cache, release(version)
     lib, stamp = cache / "lib", cache / "lib" / ".pom.sha256"
-    digest = hashlib.sha256(POM.read_bytes()).hexdigest()
+    pom = listed.pom()
+    digest = hashlib.sha256(pom).hexdigest()
     if stamp.is_file() and stamp.read_text() == digest:
-        return _with_archive(lib, java)
+        return _with_archive(lib, java, version)
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -81,16 +89,17 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
         if not (stamp.is_file() and stamp.read_text() == digest):
             fresh = cache / "lib.new"
             shutil.rmtree(fresh, ignore_errors=True)
-            _download(find_maven(), java, fresh, cache / "maven.log", progress)
+            (cache / "pom.xml").write_bytes(pom)
+            _download(find_maven(), java, listed, cache, progress)
             (fresh / stamp.name).write_text(digest)
             shutil.rmtree(lib, ignore_errors=True)
             fresh.rename(lib)
-    return _with_archive(lib, java)
+    return _with_archive(lib, java, version)
 
 
-def _with_archive(lib: Path, java: Java) -> Jars:
+def _with_archive(lib: Path, java: Java, version: str) -> Jars:
     archive = archive_file(lib, java)
-    return Jars(lib, archive if archive is not None and archive.is_file() else None)
+    return Jars(lib, archive if archive is not None and archive.is_file() else None, version)
 
 
 def archive_file(lib: Path, java: Java) -> Path | None:
@@ -102,9 +111,10 @@ def archive_file(lib: Path, java: Java) -> Path | None:
     return lib.parent / f"classes-{hashlib.sha256(f'{java.home} {made_for}'.encode()).hexdigest()[:12]}.jsa"
 
 
-def _download(maven: Path, java: Java, target: Path, log: Path, progress: Progress) -> None:
-    argv = [str(maven), "-B", "-f", str(POM), "dependency:copy-dependencies"]
-    argv += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+def _download(maven: Path, java: Java, listed: HadoopRelease, cache: Path, progress: Progress) -> None:
+    log = cache / "maven.log"
+    argv = [str(maven), "-B", "-f", str(cache / "pom.xml"), "dependency:copy-dependencies"]
+    argv += ["-DincludeScope=runtime", f"-DoutputDirectory={cache / 'lib.new'}"]
     env = os.environ | {"JAVA_HOME": str(java.home)}
     fetched = copied = 0
     with (
@@ -116,12 +126,12 @@ def _download(maven: Path, java: Java, target: Path, log: Path, progress: Progre
             out.write(line)
             fetched += "Downloaded from" in line
             copied += bool(re.search(r"\bCopying .*\.jar", line))
-            progress(f"Hadoop {HADOOP_VERSION}: {fetched} files downloaded, {copied} jars in place")
+            progress(f"Hadoop {listed.version}: {fetched} files downloaded, {copied} jars in place")
     if process.returncode != 0:
         errors = [line for line in log.read_text().splitlines() if "ERROR" in line]
         why = errors[0] if errors else f"exit code {process.returncode}"
         raise DownloadError(
-            f"Maven could not bring Hadoop {HADOOP_VERSION}: {why} (all of it: {log}). Is there a network?"
+            f"Maven could not bring Hadoop {listed.version}: {why} (all of it: {log}). Is there a network?"
         )
 
 

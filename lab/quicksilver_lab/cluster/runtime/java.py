@@ -1,4 +1,4 @@
-"""Finding a Java that Hadoop 3.4 runs on, and Maven."""
+"""Finding a Java that Hadoop runs on, and Maven."""
 
 import os
 import re
@@ -30,21 +30,27 @@ class Java:
         return self.home / "bin" / "java"
 
 
-def find_java(env: Mapping[str, str] | None = None, jvm_dir: Path = Path("/usr/lib/jvm")) -> Java:
+def find_java(
+    env: Mapping[str, str] | None = None,
+    jvm_dir: Path = Path("/usr/lib/jvm"),
+    oldest: int = OLDEST,
+    newest: int = NEWEST,
+) -> Java:
     """Choose Java 8 to 21: JAVA_HOME, then the one on PATH, then those in `jvm_dir`, newest first.
 
-    env: os.environ unless given. Raises MissingToolError, which lists what was found and how to get one.
+    env: os.environ unless given; oldest, newest: the versions that are allowed. Raises MissingToolError, which
+    lists what was found and how to get one.
     """
     env = os.environ if env is None else env
     seen: list[str] = []
     for origin, home in _candidates(env, jvm_dir):
         version = _version(home)
-        if version is not None and OLDEST <= version <= NEWEST:
+        if version is not None and oldest <= version <= newest:
             return Java(home, version)
         seen.append(f"{origin} {home} is {f'Java {version}' if version is not None else 'no Java'}")
     reasons = "; ".join(dict.fromkeys(seen)) or f"JAVA_HOME, PATH and {jvm_dir} have none"
     raise MissingToolError(
-        f"Hadoop needs Java {OLDEST} to {NEWEST} ({reasons}). Install one, for example: {REMEDY}, or set JAVA_HOME."
+        f"Hadoop needs Java {oldest} to {newest} ({reasons}). Install one, for example: {REMEDY}, or set JAVA_HOME."
     )
 
 

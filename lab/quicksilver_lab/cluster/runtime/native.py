@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from quicksilver_lab.cluster.errors import DownloadError
-from quicksilver_lab.cluster.runtime.jars import POM, Jars, Progress, locked
+from quicksilver_lab.cluster.runtime.jars import Jars, Progress, locked
 from quicksilver_lab.cluster.runtime.java import Java, find_maven
+from quicksilver_lab.cluster.runtime.releases import POM
 
 _ARTIFACT: Final = ("io.trino.hadoop", "hadoop-apache", "3.3.5-3")
 _FOLDERS: Final = {"x86_64": "Linux-amd64", "aarch64": "Linux-aarch64", "ppc64le": "Linux-ppc64le"}

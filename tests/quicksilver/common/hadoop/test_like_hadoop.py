@@ -23,18 +23,26 @@ from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.defaults import DEFAULTS, NEW_NAMES
 from quicksilver.doctor.site_edit import apply, layout
 from quicksilver_apps.client.site import ClusterSite
-from quicksilver_lab.cluster.runtime.jars import HADOOP_VERSION
 from quicksilver_lab.cluster.runtime.java import Java, find_java, find_maven
+from quicksilver_lab.cluster.runtime.releases import DEFAULT
 from tests.paths import DATA, ROOT
 
 FOLDERS: Final = sorted((DATA / "hadoop" / "site_files").iterdir())
 ANSWERS: Final[dict[str, Any]] = json.loads((DATA / "hadoop" / "site_files.json").read_text())
-VERSIONS: Final = ("3.3.6", "3.4.1", "3.4.2", "3.5.0")
+VERSIONS: Final = ("3.1.1", "3.2.4", "3.3.6", "3.4.1", "3.4.2", "3.5.0")
+_UNTIL_3_3: Final[dict[str, str | None]] = {
+    "yarn.am.liveness-monitor.expiry-interval-ms": "600000",
+    "yarn.nodemanager.opportunistic-containers-queue-policy": None,
+}
+_UNTIL_3_2: Final[dict[str, str | None]] = _UNTIL_3_3 | {
+    "ipc.maximum.data.length": "67108864",
+    "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat": None,
+}
 OTHER_DEFAULTS: Final[dict[str, dict[str, str | None]]] = {
-    "3.3.6": {
-        "yarn.am.liveness-monitor.expiry-interval-ms": "600000",
-        "yarn.nodemanager.opportunistic-containers-queue-policy": None,
-    }
+    "3.1.1": _UNTIL_3_2
+    | {"hadoop.security.token.service.use_ip": None, "yarn.nodemanager.elastic-memory-control.enabled": None},
+    "3.2.4": _UNTIL_3_2,
+    "3.3.6": _UNTIL_3_3,
 }
 HOME: Final = "/home/someone"
 ENVIRONMENT: Final = {"HOST": "node7", "EMPTY": "", "HADOOP_USER_NAME": "someone", "HADOOP_LOG_DIR": "/opt/logs"}
@@ -264,7 +272,7 @@ def test_hadoop_still_says_so(version: str, tmp_path: Path, monkeypatch: pytest.
 
 if __name__ == "__main__":  # writes the answers anew: python -m tests.quicksilver.common.hadoop.test_like_hadoop
     with tempfile.TemporaryDirectory() as folder:
-        found = hadoop_answers(find_java(), HADOOP_VERSION, Path(folder))
+        found = hadoop_answers(find_java(), DEFAULT, Path(folder))
     lines = {name: json.dumps(said, ensure_ascii=False, sort_keys=True) for name, said in found.pop("folders").items()}
     folders = ",\n".join(f'"{name}": {line}' for name, line in sorted(lines.items()))
     rest = ",\n".join(f'"{name}": {json.dumps(said, indent=1, sort_keys=True)}' for name, said in sorted(found.items()))
