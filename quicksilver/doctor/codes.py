@@ -11,7 +11,7 @@ NOTE, WARNING, ERROR = Severity.NOTE, Severity.WARNING, Severity.ERROR
 CODES: Final[dict[str, tuple[Severity, str]]] = {
     # The ResourceManager
     "opportunistic-off": (ERROR, "the ResourceManager grants no OPPORTUNISTIC containers"),
-    "nodes-used": (ERROR, "the ResourceManager may grant on other nodes than those that the proxy names"),
+    "nodes-used": (ERROR, "the ResourceManager grants nothing, or on other nodes than those that the proxy names"),
     "load-comparator": (ERROR, "the ResourceManager caps and sheds the queues at the nodes by itself"),
     "scheduler-not-moved": (ERROR, "the ResourceManager's scheduler and the proxy want the same port"),
     "opportunistic-rate": (WARNING, "grants per heartbeat are limited"),
@@ -69,6 +69,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "clock-skew": (WARNING, "clocks differ"),
     "hadoop-old": (ERROR, "this version of Hadoop is not supported"),
     "hadoop-unknown": (WARNING, "quicksilver was not tried with this version of Hadoop"),
+    "hadoop-limited": (NOTE, "this version of Hadoop runs, with limits of its own"),
     "hadoop-leak": (NOTE, "YARN-11808: the ResourceManager never forgets a resource request"),
     "versions-differ": (NOTE, "ResourceManager and NodeManagers are of different versions"),
     "proxy-down": (ERROR, "a proxy does not answer"),

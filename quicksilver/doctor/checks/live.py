@@ -9,6 +9,7 @@ from typing import Final
 from quicksilver.common.address import parse_address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
+from quicksilver.common.hadoop.hadoop_version import NEWEST, OLDEST, HadoopVersion
 from quicksilver.doctor.checks.client import public_scheduler
 from quicksilver.doctor.finding import RESTARTS, finding, setting
 from quicksilver.doctor.model import (
@@ -26,9 +27,6 @@ from quicksilver.doctor.model import (
     Severity,
 )
 
-_OLDEST: Final = (3, 3)
-_LEAK_MENDED: Final = (3, 5)
-_NEWEST: Final = (3, 5)
 _SKEW_WARNING_S: Final = 2.0
 _OURS: Final = re.compile(
     r"yarn\.(resourcemanager\.(opportunistic|nm-container-queuing|scheduler\.|auto-update|resource-tracker)"
@@ -93,24 +91,21 @@ def _value(site: DoctorSite, name: str) -> str | None:
     return None if value is None or "${" in value or surroundings else value.strip()
 
 
-def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers at the beginning of a version: (3, 4, 2) of 3.4.2-vendor-7; () for none."""
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
-
-
 def _version(daemon: DoctorDaemon) -> Iterator[Finding]:
-    version, place = numbers(daemon.version), DoctorPlace(daemon.host, daemon.role, None, daemon.url)
+    version, place = HadoopVersion(daemon.version), DoctorPlace(daemon.host, daemon.role, None, daemon.url)
     if not daemon.version:
         return
-    state = f"Hadoop {daemon.version}"
-    if not version or version[:2] > _NEWEST:
-        why = "its protocols and its scheduler may differ from those of 3.3.6 to 3.5.0"
-        yield finding("hadoop-unknown", place, state, "3.3.6 to 3.5", why, Remedy("try it on a small cluster first"))
-    elif version[:2] < _OLDEST:
-        why = "its central allocator of OPPORTUNISTIC containers is another one"
-        yield finding("hadoop-old", place, state, "3.3 or later", why, Remedy("upgrade Hadoop"))
-    elif daemon.role == RM and version[:2] < _LEAK_MENDED:
+    state, tried = f"Hadoop {daemon.version}", f"{OLDEST} to {NEWEST}"
+    if not version.known:
+        why = f"its protocols and its scheduler may differ from those of {tried}"
+        yield finding("hadoop-unknown", place, state, tried, why, Remedy("try it on a small cluster first"))
+    elif not version.supported:
+        why = "its allocator grants no OPPORTUNISTIC containers on named nodes"
+        yield finding("hadoop-old", place, state, f"{OLDEST} or later", why, Remedy("upgrade Hadoop"))
+    elif daemon.role == RM and version.limits:
+        why = "; ".join(version.limits)
+        yield finding("hadoop-limited", place, state, "3.3 or later", why, Remedy("nothing to do"))
+    elif daemon.role == RM and not version.forgets_requests:
         why = "the proxy sends no zero rows and reuses its ids, so that its records stay small"
         yield finding("hadoop-leak", place, state, "3.5.0 or later", why, Remedy("nothing to do"))
 

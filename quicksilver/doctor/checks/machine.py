@@ -6,13 +6,11 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from quicksilver.doctor.checks.live import numbers
+from quicksilver.common.hadoop.hadoop_version import HadoopVersion
 from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import DoctorMachine, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.node_size import MEMORY, shrinks
 
-_CGROUP2: Final = (3, 5)
-"""The first Hadoop whose LinuxContainerExecutor knows control groups v2."""
 _FEWEST_FILES: Final = 16_384
 _WORLD: Final = stat.S_IRWXO
 
@@ -135,8 +133,8 @@ def _keeps_groups(site: DoctorSite) -> bool:
 
 def _before_v2(facts: Facts) -> bool:
     """Return whether the NodeManagers' Hadoop knows control groups v1 only; an unknown version counts as such."""
-    known = [numbers(daemon.version)[:2] for daemon in facts.live.nms if daemon.version] if facts.live else []
-    return not known or min(known) < _CGROUP2
+    known = [HadoopVersion(daemon.version) for daemon in facts.live.nms if daemon.version] if facts.live else []
+    return not all(version.speaks_cgroup2 for version in known) if known else True
 
 
 def _memory(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:

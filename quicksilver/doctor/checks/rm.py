@@ -8,6 +8,7 @@ from typing import Final
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
+from quicksilver.common.hadoop.hadoop_version import ENABLED, NODES_USED, NODES_USED_VALUES, HadoopVersion
 from quicksilver.doctor.finding import finding, must_be, text_of
 from quicksilver.doctor.model import (
     CALCULATOR,
@@ -23,7 +24,6 @@ from quicksilver.doctor.model import (
 from quicksilver.doctor.node_size import every, shrinks
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
-_O: Final = "yarn.resourcemanager.opportunistic-container-allocation"
 _COMPARATOR: Final = "yarn.resourcemanager.nm-container-queuing.load-comparator"
 _RATE: Final = "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat"
 DOMINANT: Final = "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
@@ -40,7 +40,7 @@ _MOVED_PORT: Final = 18030
 def check(facts: Facts) -> Iterator[Finding]:
     """Yield what is wrong with each ResourceManager's configuration."""
     for site in facts.rms:
-        yield from _opportunistic(site)
+        yield from _opportunistic(site, facts)
         yield from _moved(site, facts)
         yield from _policies(site, facts.settings)
         yield from _preemption(site, facts.settings)
@@ -48,21 +48,33 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _surroundings(site)
 
 
-def _opportunistic(site: DoctorSite) -> Iterator[Finding]:
-    if not site.flag(f"{_O}.enabled"):
+def _opportunistic(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
+    if not site.flag(ENABLED):
         why = "ApplicationMasterService is not the opportunistic one, and asks for OPPORTUNISTIC containers are ignored"
-        yield must_be(site, "opportunistic-off", f"{_O}.enabled", "true", why)
-    if site.number(f"{_O}.nodes-used", 10) != 0:
-        why = (
-            "CentralizedOpportunisticContainerAllocator falls back to the least loaded nodes, away from the chosen one"
-        )
-        yield must_be(site, "nodes-used", f"{_O}.nodes-used", "0", why)
+        yield must_be(site, "opportunistic-off", ENABLED, "true", why)
+    yield from _nodes_used(site, facts)
     if site.text(_COMPARATOR, "QUEUE_LENGTH") != "QUEUE_WAIT_TIME":
         why = "ClusterNode.compareAndIncrement refuses a full node, and QueueLimitCalculator makes nodes shed"
         yield must_be(site, "load-comparator", _COMPARATOR, "QUEUE_WAIT_TIME", why)
     if site.number(_RATE, -1) >= 0:
         why = "grants beyond that wait for the application's next heartbeat, and may come for an ask that is over"
         yield must_be(site, "opportunistic-rate", _RATE, "-1", why)
+
+
+def _nodes_used(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
+    value, reported = str(site.number(NODES_USED, 10)), facts.live.rms if facts.live else ()
+    version = next((HadoopVersion(rm.version) for rm in reported if rm.ha_id == site.ha_id and rm.version), None)
+    if version is None and value in NODES_USED_VALUES:
+        return  # the right one for some version
+    version = version or HadoopVersion("")
+    if value == version.nodes_used:
+        return
+    why = version.why_no_grants(None, value) or (
+        "CentralizedOpportunisticContainerAllocator falls back to the least loaded nodes, away from the chosen one"
+        if version.central_allocator
+        else "OpportunisticContainerAllocator takes only these nodes, and grants elsewhere where the chosen one is not"
+    )
+    yield must_be(site, "nodes-used", NODES_USED, version.nodes_used, why)
 
 
 def _moved(site: DoctorSite, facts: Facts) -> Iterator[Finding]:

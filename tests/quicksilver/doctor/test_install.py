@@ -367,6 +367,9 @@ def test_managers_get_the_properties_as_text(tmp_path: Path) -> None:
     text = run("install", "--conf-dir", str(tmp_path), "--role", "resourcemanager", "--format", "xml")[1]
     found = layout(f"<configuration>{text}</configuration>".encode(), file).values()
     assert found["yarn.resourcemanager.opportunistic-container-allocation.nodes-used"] == "0"
+    words = ("--role", "resourcemanager", "--with", "hadoop31", "--format", "properties")
+    text = run("install", "--conf-dir", str(tmp_path), *words)[1]
+    assert "yarn.resourcemanager.opportunistic-container-allocation.nodes-used=-1\n" in text
     words = ("--role", "resourcemanager", "--role", "nodemanager", "--format", "properties")
     text = run("install", "--conf-dir", str(tmp_path), *words)[1]
     assert "# yarn-env.sh\nexport YARN_RESOURCEMANAGER_OPTS=" in text

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from quicksilver.common.process.version import version
-from quicksilver.doctor.checks.live import numbers
 from quicksilver.doctor.collect import CollectPlaces, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.live import daemons
@@ -178,19 +177,43 @@ def test_clocks(world: World, path: str, skew_s: float, who: str) -> None:
 
 @pytest.mark.parametrize(
     ("said", "code"),
-    [("2.10.2", "hadoop-old"), ("3.2.4", "hadoop-old"), ("3.6.0", "hadoop-unknown"), ("trunk", "hadoop-unknown")],
+    [("2.10.2", "hadoop-old"), ("3.0.3", "hadoop-old"), ("3.6.0", "hadoop-unknown"), ("trunk", "hadoop-unknown")],
 )
 def test_versions(world: World, said: str, code: str) -> None:
     world.answers["/ws/v1/cluster/info"]["clusterInfo"]["resourceManagerVersion"] = said
-    assert world.serious() == {code: f"Hadoop {said}"}
+    found = world.serious()
+    if code == "hadoop-old":
+        assert found.pop("nodes-used")  # its allocator has nothing else to choose from
+    assert found == {code: f"Hadoop {said}"}
+
+
+@pytest.mark.parametrize("said", ["3.1.1.7.1.9.0-387", "3.2.4"])
+def test_the_older_allocator_needs_the_list_of_all_nodes(world: World, said: str) -> None:
+    world.answers["/ws/v1/cluster/info"]["clusterInfo"]["resourceManagerVersion"] = said
+    (finding,) = [one for one in world.look()[1] if one.code == "nodes-used"]
+    name = "yarn.resourcemanager.opportunistic-container-allocation.nodes-used"
+    assert finding.why == f"Hadoop {said} grants none with {name}=0; set it to -1"
+    assert finding.remedy.put == {name: "-1"}
+    (limited,) = [one for one in world.look()[1] if one.code == "hadoop-limited"]
+    assert limited.severity is Severity.NOTE and "grants on another one" in limited.why
+    world.copy.change("rm", "yarn-site.xml", {name: "-1"})
+    values = {row["key"]: row["value"] for row in world.answers["/conf"]["properties"]}
+    world.answers["/conf"] = world.conf(values | {name: "-1"})
+    assert world.serious() == {}
+
+
+def test_the_list_of_all_nodes_is_wrong_for_the_central_allocator(world: World) -> None:
+    name = "yarn.resourcemanager.opportunistic-container-allocation.nodes-used"
+    world.copy.change("rm", "yarn-site.xml", {name: "-1"})
+    values = {row["key"]: row["value"] for row in world.answers["/conf"]["properties"]}
+    world.answers["/conf"] = world.conf(values | {name: "-1"})
+    assert list(world.serious()) == ["nodes-used"]
 
 
 def test_older_nodes_and_the_leak_are_notes(world: World) -> None:
     world.answers["/ws/v1/cluster/info"]["clusterInfo"]["resourceManagerVersion"] = "3.4.2"
     codes = {one.code for one in world.look()[1] if one.severity is Severity.NOTE}
     assert codes >= {"hadoop-leak", "versions-differ"}
-    assert numbers("3.4.2-vendor-7.1") == (3, 4, 2)
-    assert numbers("trunk") == ()
 
 
 def test_nodes(world: World) -> None:
