@@ -77,6 +77,10 @@ class Inventory(Protocol):
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
 
+    @property
+    def why_no_grants(self) -> str:
+        """Why the ResourceManager grants no queueable containers; "" while it may."""
+
 
 class TaskDurationsView(Protocol):
     """Expected durations of tasks and jobs."""
@@ -110,6 +114,9 @@ class Placing(Protocol):
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
+
+    def count_refused(self, now_s: float) -> None:
+        """Count a queueable container that no node granted."""
 
     def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:
         """Choose nodes for the containers of a request together; None for those that choose one after the other."""

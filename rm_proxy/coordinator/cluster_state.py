@@ -10,6 +10,7 @@ from policies.model import NodeView
 from policies.waiting import WaitingApp
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.error_budget import BudgetLimits
+from rm_proxy.coordinator.grant_watch import GrantWatch
 from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.dispatch.free_places import FreePlaces
 from rm_proxy.dispatch.giving_way import GivingWay
@@ -47,6 +48,7 @@ class ClusterState:
     """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
     free: FreePlaces = field(init=False)
     giving_way: GivingWay = field(default_factory=GivingWay)
+    grants: GrantWatch = field(default_factory=GrantWatch)
     hooks: Hooks = field(default_factory=Hooks)
     """Steps of the features that are on by the policies in force."""
 

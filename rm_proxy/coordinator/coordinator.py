@@ -66,7 +66,7 @@ class Coordinator:
         estimator, placer: replacements of the product's own.
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
-        self.limits, self.rng, self.nodes = state.limits, rng, state.nodes
+        self.limits, self.rng, self.nodes, self.grants = state.limits, rng, state.nodes, state.grants
         self.policies, self.hooks = policies, state.hooks
         """In force; `switch` replaces them."""
         self.attempts, self.shadow = AttemptIndex(), Shadow()

@@ -44,6 +44,9 @@ class Rounds:
         self.state.round_s = now_s
         self.state.bind_ahead()
         self.modes.round(now_s)
+        if self.state.grants.round(now_s):
+            for attempt in self.attempts.living():
+                attempt.reconsider(routes=True)
         self.durations.round(now_s)
         yield
         for watch in self.state.hooks.watches:

@@ -50,6 +50,8 @@ class HealthFacts:
     upstream_down: str | None
     encrypted_s: float
     """When an encrypted connection last passed unread; 0 never."""
+    no_grants: str
+    """Why the ResourceManager grants no queueable containers; "" while it may."""
     bypass: Sequence[str]
     """Problems that bypass adds."""
     bypass_ordered: str
@@ -107,6 +109,8 @@ def _problems(facts: HealthFacts) -> Iterator[str]:
         yield f"the store accepts no rows: {facts.store_outage}"
     if facts.now_s - facts.encrypted_s < ENCRYPTED_S:
         yield _ENCRYPTED
+    if facts.no_grants:
+        yield f"no container is queueable, all go guaranteed at once: {facts.no_grants}"
     yield from facts.bypass
     if facts.no_sidecar and not facts.nodes_usable and not facts.unusable and not facts.drained:
         yield f"no sidecar has reported since the proxy started: {_some(facts.no_sidecar)}"

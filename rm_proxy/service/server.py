@@ -114,6 +114,7 @@ class Proxy:
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion = False
+        self._warned_of_grants = ""
         self._rest: asyncio.Task[None] | None = None
 
     def _writer(self) -> Writer:
@@ -317,6 +318,7 @@ class Proxy:
                 rest_failures=self.poller.failures,
                 upstream_down=self.upstream.down,
                 encrypted_s=self.connections.encrypted_s,
+                no_grants=coordinator.grants.why_none,
                 bypass=self.bypass.problems(),
                 bypass_ordered=self.bypass.ordered(),
             )
@@ -350,6 +352,7 @@ class Proxy:
         now_s = time.time()
         self.reloader.tick(now_s)
         self._warn_of_promotion()
+        self._warn_of_grants()
         self.recovery.round(now_s)
         self.effects.handle(self.coordinator.take_effects())
         for part in self.learned:
@@ -366,6 +369,14 @@ class Proxy:
                 f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"
             )
             log.error("nothing is promoted", why=off, remedy=remedy)
+
+    def _warn_of_grants(self) -> None:
+        why = self.coordinator.grants.why_none
+        if why and why != self._warned_of_grants:
+            log.error("no container is queueable: all go guaranteed at once", why=why)
+        elif self._warned_of_grants and not why:
+            log.info("containers are queueable again, or tried as such")
+        self._warned_of_grants = why
 
     # Called by the announcer
 

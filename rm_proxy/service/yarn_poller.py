@@ -94,7 +94,16 @@ class YarnPoller:
 
     async def first(self) -> None:
         """Read everything once."""
-        await asyncio.gather(self.nodes(), self.apps(), self.queues())
+        await asyncio.gather(self.grants(), self.nodes(), self.apps(), self.queues())
+
+    async def grants(self) -> None:
+        """Find out whether the ResourceManager grants queueable containers, by its version and configuration."""
+        try:
+            why_none = await self._yarn.why_no_grants()
+        except QuicksilverError as error:  # it refuses /conf, or does not answer yet: the first containers tell
+            log.info("it is not known how the ResourceManager grants queueable containers", why=str(error))
+        else:
+            self._coordinator.grants.configured(why_none)
 
     async def _until_closed(self, job: Callable[[], Awaitable[None]]) -> None:
         """Run a job; one that `close` cut off is no failure, which the scheduler would log."""

@@ -1,6 +1,7 @@
 """The ResourceManager's REST API: nodes, applications, queues and its own state, as frozen values.
 
-Tried with Hadoop 3.4.2 (Capacity, Fair and FIFO scheduler); fields that we do not read are skipped.
+Tried with Hadoop 3.4.2 (Capacity, Fair and FIFO scheduler), and with the Capacity Scheduler of 3.1.1 to 3.5.0; fields
+that we do not read are skipped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from policies.model import Resources
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.hadoop.hadoop_version import ENABLED, NODES_USED, HadoopVersion
 from quicksilver.common.http.async_client import AsyncRestClient, json_of
 from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.kerberos.async_login import AsyncLogin
@@ -122,10 +124,17 @@ class YarnRest:
 
     async def auto_update(self) -> bool:
         """Return the ResourceManager's own AUTO_UPDATE, as it was started with."""
-        value = await self._get(
-            PropertyAnswer, lambda answer: answer.property.value, "/conf", {"name": AUTO_UPDATE}, root=""
-        )
+        value = await self.property(AUTO_UPDATE)
         return (value or "").strip().lower() == "true"
+
+    async def why_no_grants(self) -> str:
+        """Return why the ResourceManager, by version and configuration, grants no queueable container; "" if it may."""
+        version = HadoopVersion((await self.cluster()).version)
+        return version.why_no_grants(await self.property(ENABLED), await self.property(NODES_USED))
+
+    async def property(self, name: str) -> str | None:
+        """Return one of the ResourceManager's properties, as it was started with; None when it has no value."""
+        return await self._get(PropertyAnswer, lambda answer: answer.property.value, "/conf", {"name": name}, root="")
 
     async def metrics(self) -> YarnMetrics:
         """Return the totals of the cluster."""

@@ -32,6 +32,7 @@ WELL = HealthFacts(
     rest_failures={},
     upstream_down=None,
     encrypted_s=0.0,
+    no_grants="",
     bypass=(),
     bypass_ordered="",
 )
@@ -54,6 +55,11 @@ def test_all_is_well() -> None:
             ["the ResourceManager's REST: refused", "the ResourceManager's REST: slow"],
         ),
         ({"upstream_down": "away"}, False, ["the ResourceManager's scheduler cannot be reached: away"]),
+        (
+            {"no_grants": "Hadoop 3.1.1 grants none"},
+            True,
+            ["no container is queueable, all go guaranteed at once: Hadoop 3.1.1 grants none"],
+        ),
         ({"store_outage": "disk full"}, True, ["the store accepts no rows: disk full"]),
         ({"bypass": ["bypass (bypass): spent"]}, True, ["bypass (bypass): spent"]),
         ({"unusable": [("n1:1", "silent")]}, True, ["node n1:1 takes no queueable containers: silent"]),

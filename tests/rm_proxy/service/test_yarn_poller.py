@@ -13,6 +13,7 @@ import pytest
 from fastapi import FastAPI, HTTPException
 
 from policies.model import Resources
+from quicksilver.common.http.rest_errors import UnreachableError
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.process.listening import bound_socket
 from rm_proxy.config import ProxySettings
@@ -22,6 +23,24 @@ from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.yarn.models import YarnQueue
 from tests import loops
 from tests.rm_proxy.yarn_messages import APP, Am, coordinator, node_id, yarn_node
+
+
+def test_what_is_not_known_of_grants_leaves_them_as_they_were() -> None:
+    world = coordinator(nodes=1)
+
+    async def story() -> list[str]:
+        poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://127.0.0.1:1", Mock(), Mock())
+        answers = AsyncMock(side_effect=["none with 0", UnreachableError("refused"), ""])
+        poller._yarn.why_no_grants = answers  # type: ignore[method-assign]
+        seen = []
+        for _ in range(3):
+            await poller.grants()
+            seen.append(world.inventory.why_no_grants)
+        poller.start()
+        await poller.close()
+        return seen
+
+    assert loops.run(story()) == ["none with 0", "none with 0", ""]
 
 
 def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,6 +187,16 @@ def test_the_resource_manager_itself(rm: Callable[[Answers], Blocking]) -> None:
     assert (metrics.nodes_active, metrics.apps_running, metrics.containers_allocated) == (1, 1, 1)
 
 
+def test_why_it_grants_nothing_queueable(rm: Callable[[Answers], Blocking]) -> None:
+    on = '{"property":{"key":"yarn.x","value":"true","isFinal":false,"resource":"yarn-site.xml"}}'
+    client = rm({"/info": recorded("info"), "/conf": (200, on)})
+    assert client.why_no_grants() == ""
+    client = rm({"/info": recorded("info"), "/conf": (200, on.replace("true", "false"))})
+    assert client.why_no_grants().endswith(".enabled is not true in the ResourceManager")
+    with pytest.raises(RefusedError):
+        rm({"/info": recorded("info")}).why_no_grants()
+
+
 def test_a_standby_is_not_active(rm: Callable[[Answers], Blocking]) -> None:
     text = recorded("info")[1].replace('"ACTIVE"', '"STANDBY"')
     assert not rm({"/info": (200, text)}).cluster().active
