@@ -27,11 +27,14 @@ from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES
 from quicksilver.common.process.audit_log import MAX_VALUE
 from quicksilver.common.process.limits import MAX_PEERS
 from quicksilver.common.process.listening import BACKLOG
+from quicksilver.common.reports.deltas import DELTA_BYTES
+from quicksilver.common.reports.frames import IDLE_S
 from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.common.web.access import MAX_FORM
 from quicksilver.manual.made_parts import with_part
 from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
+from rm_proxy.api.report_connections import FRAME_S, UNREAD_BYTES
 from rm_proxy.attempt.asks.ask_table import MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES
 from rm_proxy.attempt.promotion_requests import MAX_LATELY, MAX_OUTSTANDING
@@ -67,7 +70,7 @@ from rm_proxy.yarn import client
 from sidecar.connections.connection import MAX_KEPT_BYTES
 from sidecar.gate.gate import MAX_IN_FLIGHT
 from sidecar.node.starts.launches import MAX_FORGERS
-from sidecar.service import reporter, server
+from sidecar.service import report_line, server
 from sidecar.shadow.node_shadow import MAX_FILLS
 from sidecar.tracker.relay import MAX_CALLS
 
@@ -284,6 +287,18 @@ def _elsewhere() -> Sequence[Bound]:
             "the oldest is forgotten",
         ),
         Bound("bodies of REST", setting("proxy.max_body_mb"), "413"),
+        Bound(
+            "connections for reports: a frame; its changes since the last whole report; bytes that nobody reads",
+            f"{setting('proxy.max_body_mb')}; {size(DELTA_BYTES)}; {size(UNREAD_BYTES)}",
+            "closed; the sidecar begins anew with a whole report",
+            "the log",
+        ),
+        Bound(
+            "a node's connections for reports; time without a report, for a frame",
+            f"1; {IDLE_S:g} s, {FRAME_S:g} s",
+            "the earlier one is closed; closed",
+            "`report_connections`, the log",
+        ),
         Bound("a number of a sidecar's report", f"finite, up to {MAX_NUMBER:.0e}", "422"),
         Bound(
             "an answer of YARN's REST; of a sidecar",
@@ -337,7 +352,7 @@ def sidecar_bounds() -> Sequence[Bound]:
         Bound("bodies of REST", size(DEFAULT_BODY_BYTES), "413"),
         Bound(
             "an answer of the NodeManager; of the proxy",
-            f"{size(server.MAX_ANSWER)}; {size(reporter.MAX_ANSWER)}",
+            f"{size(server.MAX_ANSWER)}; {size(report_line.MAX_ANSWER)}",
             "an error",
             "the log",
         ),

@@ -131,6 +131,11 @@ class ProxySettings(SettingsModel):
     budget_trial_ratio: float = Field(0.1, gt=0, le=1)
     """The part of the applications with which the cluster's return begins, chosen by their ids (own)."""
 
+    @property
+    def max_body_bytes(self) -> int:
+        """`max_body_mb` in bytes."""
+        return int(self.max_body_mb * 2**20)
+
     def budget(self) -> BudgetLimits:
         """Return the settings `budget_*`."""
         return BudgetLimits(**{name: getattr(self, f"budget_{name}") for name in BudgetLimits.__dataclass_fields__})

@@ -192,6 +192,7 @@ class ProxyMetrics:
             "report_age_max_seconds", "Age of the oldest report of a running node's sidecar."
         )
         self.reports = self._counter("reports", "Reports of sidecars received.")
+        self.report_connections = self._gauge("report_connections", "Open connections of sidecars for their reports.")
         self.announcements = self._counter(
             "announcements", "Announcements of grants to sidecars, by result (ok, failed, dropped).", "result"
         )

@@ -1,6 +1,7 @@
-"""REST messages between proxy and sidecars, as pydantic models; JSON on the wire.
+"""Messages between proxy and sidecars, as pydantic models; JSON on the wire.
 
-The sidecar posts a `Report` to the proxy's `/v1/nodes/{node_id}/report` regularly and on change, and gets an `Ack`.
+The sidecar sends a `Report` to the proxy regularly and on change, and gets an `Ack`: on a kept connection as what
+changed (`quicksilver.common.reports`), or by a POST to `/v1/nodes/{node_id}/report`.
 The proxy posts `Grants` to the sidecar's `/v1/grants` before the application master hears of them.
 Container events stay in the report until they are acknowledged, and are counted once by (boot, seq).
 """

@@ -42,6 +42,7 @@ from rm_proxy.api.policy_routes import policy_routes
 from rm_proxy.api.prometheus_routes import prometheus_routes
 from rm_proxy.api.queue_routes import queue_routes
 from rm_proxy.api.received_report import check_numbers
+from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
 from rm_proxy.api.report_route import HandleReport, ReportRoute
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
@@ -84,6 +85,7 @@ class ApiParts:
     drain: Callable[[str, Draining, str], Awaitable[None]]
     """Gets a node, whether it is drained, and who wants it. Raises ApiError when its sidecar cannot be reached."""
     report: HandleReport
+    report_connections: ReportConnections
     series: TimeSeries = field(default_factory=lambda: TimeSeries(NAMES))
     """The cluster over time."""
     shrinks: Shrinks = field(default_factory=Shrinks)
@@ -106,6 +108,7 @@ def create_app(
     install_error_handlers(app)
     add_api_docs(app)
     app.add_middleware(ReportRoute, handle=parts.report)
+    app.add_middleware(ReportUpgrade, connections=parts.report_connections)
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     live, history = parts.live, parts.history
     for routes in (

@@ -13,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError, create_model
 
 from quicksilver.common.messages import Message, Report
+from quicksilver.common.reports.deltas import Delta, DeltaModel
 
 M = TypeVar("M", bound=Message)
 MAX_NUMBER: Final = 10**24
@@ -41,11 +42,17 @@ def _bounded(kind: Any) -> Any:
 
 
 _RECEIVED: Final = bounded(Report)
+_RECEIVED_DELTA: Final = bounded(Delta)
 
 
 def read_report(body: bytes) -> Report:
     """Return a report. Raises ValidationError."""
     return _RECEIVED.model_validate_json(body)
+
+
+def read_delta(body: bytes) -> DeltaModel:
+    """Return what changed of a report. Raises ValidationError."""
+    return _RECEIVED_DELTA.model_validate_json(body)
 
 
 def check_numbers(report: Report) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -89,8 +89,13 @@ class Mover:
     # Sheds
 
     def shed(self, node_id: str, shed: Shed) -> None:
-        """Have a waiting container shed with the node's next report."""
+        """Have a waiting container shed: with the node's next report, or after the round where that comes sooner."""
         self._sheds.setdefault(node_id, []).append(shed)
+
+    @property
+    def nodes_to_shed(self) -> Collection[str]:
+        """Nodes that have something to shed."""
+        return self._sheds.keys()
 
     def take(self, node_id: str) -> list[Shed]:
         """Return the containers that the node has to shed, and forget them."""

@@ -30,6 +30,7 @@ from quicksilver.common.process.logs import get_logger
 from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
 from rm_proxy.api.live_state import LiveState
+from rm_proxy.api.report_connections import ReportConnections
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.cluster_state import Limits
@@ -109,6 +110,13 @@ class Proxy:
             self.announcer,
             self.sampler.delays.delivered,
             self.coordinator.apps.app,
+        )
+        self.reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
+        self.report_connections = ReportConnections(
+            self.reports.handle,
+            self.coordinator.reports.takes_report,
+            max_bytes=settings.max_body_bytes,
+            count=self.metrics.report_connections.set,
         )
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
@@ -221,7 +229,6 @@ class Proxy:
         )
 
     def _app(self) -> FastAPI:
-        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
         parts = ApiParts(
             live=LiveState(
                 self.coordinator,
@@ -238,12 +245,13 @@ class Proxy:
             reload=self.reloader.reload,
             check=self.reloader.check,
             drain=self.node_drain.drain,
-            report=reports.handle,
+            report=self.reports.handle,
+            report_connections=self.report_connections,
             series=self.sampler.series,
             shrinks=self.sampler.shrinks,
             queue_history=self.queue_sampler.history,
         )
-        app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        app = create_app(parts, max_body_bytes=self.settings.max_body_bytes)
         add_servlets(app, self._servlets())
         security = self.security
         login = add_dashboard(
@@ -355,11 +363,19 @@ class Proxy:
         self._warn_of_grants()
         self.recovery.round(now_s)
         self.effects.handle(self.coordinator.take_effects())
+        self._notify_sidecars()
         for part in self.learned:
             part.round(now_s)
         self.bypass.round()
         self.metrics.set_targets(self.coordinator.targets.summary())
         set_gauges(self.metrics, self.coordinator, now_s, self.settings.report_fresh_s)
+
+    def _notify_sidecars(self) -> None:
+        """Send orders that came of the round; those for nodes without a connection go with their next reports."""
+        self.report_connections.round()
+        reports = self.coordinator.reports
+        for node_id in reports.nodes_with_orders() if self.coordinator.serving else ():
+            self.report_connections.notify(node_id, partial(reports.orders, node_id))
 
     def _warn_of_promotion(self) -> None:
         off = self.coordinator.features.promoter.why_off

@@ -7,78 +7,33 @@ becomes active. Only the active one's answers count, so that it gets every event
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
-from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_errors import RefusedError
-from quicksilver.common.http.security import Credentials
 from quicksilver.common.messages import Ack, ContainerEvent, Report
 from quicksilver.common.process.logs import get_logger
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
+from sidecar.service.report_line import REMIND_S, ReportLine
 
 log = get_logger(__name__)
 _EVENTS_PER_REPORT: Final = 1000
-_REMIND_S: Final = 60.0
 RETRY_S: Final = 1.0
 """Time to the next report where a proxy did not take the last one."""
-MAX_ANSWER: Final = 8 << 20
-_REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
-
-
-class ReportLine(ABC):
-    """The connection to one proxy; its calls do not wait for those of others."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.changed = asyncio.Event()
-        self.reachable: bool | None = None
-        self.active: bool | None = None
-        self.warned_s = -_REMIND_S
-
-    @abstractmethod
-    async def post(self, report: Report) -> Ack:
-        """Return the proxy's answer to a report. Raises QuicksilverError, ValidationError."""
-
-    @abstractmethod
-    async def close(self) -> None:
-        """Release the resources of the line."""
-
-
-class RestLine(ReportLine):
-    """A line over one kept connection."""
-
-    def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
-        super().__init__(url)
-        self._client = AsyncRestClient(
-            timeout_s=timeout_s, remedy=_REMEDY, credentials=credentials, max_answer=MAX_ANSWER
-        )
-
-    async def post(self, report: Report) -> Ack:  # noqa: D102
-        url = f"{self.url.rstrip('/')}{report_path(report.node_id)}"
-        return Ack.model_validate(await self._client.post(url, report))
-
-    async def close(self) -> None:  # noqa: D102
-        await self._client.close()
-
-
-def report_path(node_id: str) -> str:
-    """Return the URL of a proxy for a node's reports."""
-    return f"/v1/nodes/{quote(node_id, safe=':')}/report"
 
 
 class Reporter:
     """Sends the reports that `build(events)` returns, in one loop.
 
-    on_ack: gets each answer of the active proxy; returns whether to report again at once. on_taken: gets the number up
-    to which the proxy has the events, when it grew. unacknowledged: the events that a proxy has not acknowledged.
+    on_ack: gets each answer and notice of the active proxy; returns whether to report again at once. on_taken: gets
+    the number up to which the proxy has the events, when it grew. unacknowledged: the events that no proxy has
+    acknowledged.
     """
 
     def __init__(
@@ -96,6 +51,8 @@ class Reporter:
         self._events = unacknowledged if unacknowledged is not None else deque[ContainerEvent]()
         self._dropped = 0
         self._lines = list(lines)
+        for line in self._lines:
+            line.on_notice = partial(self._noticed, line)
 
     @property
     def reachable(self) -> bool | None:
@@ -180,10 +137,15 @@ class Reporter:
         if self._on_ack(ack):
             self.changed()
 
+    def _noticed(self, line: ReportLine, ack: Ack) -> None:
+        """Follow orders that came without a report; only the active proxy's count."""
+        if line.active and self._on_ack(ack):
+            self.changed()
+
     def _failed(self, line: ReportLine, error: Exception) -> None:
         self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()
         now_s = asyncio.get_running_loop().time()
-        if line.reachable is not False or now_s - line.warned_s >= _REMIND_S:
+        if line.reachable is not False or now_s - line.warned_s >= REMIND_S:
             log.warning("the proxy did not take a report", why=str(error), events_kept=len(self._events))
             line.warned_s = now_s
         line.reachable = False

@@ -63,7 +63,8 @@ from sidecar.service.node_journal import Identity, NodeJournal
 from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reload import takeable
-from sidecar.service.reporter import Reporter, RestLine
+from sidecar.service.report_line import report_line
+from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.sockets import bind_sockets
 from sidecar.service.status import NO_JOURNAL, Limitations, Status
@@ -178,7 +179,7 @@ class Sidecar:
         status = Status(gates, place, self.identity, self.limitations, lambda: self._reloader.version, shadow)
         credentials = self.security.credentials(Role.NODE)
         reporter = Reporter(
-            [RestLine(url, settings.report_timeout_s, credentials) for url in place.proxies],
+            [report_line(url, settings.report_timeout_s, credentials) for url in place.proxies],
             settings,
             metrics,
             status.report,

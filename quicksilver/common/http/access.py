@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
 import re
 import socket
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -19,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quicksilver.common.http.audit_trail import CALLER, LOG_LEVEL, AuditTrail, changes_something, sets_level
 from quicksilver.common.http.browser_login import CSRF_HEADER, SAFE, csrf_of, token_of
-from quicksilver.common.http.connection import NAMES
+from quicksilver.common.http.connection import CERTIFICATE_ENDS, NAMES, UPGRADE
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.http.security import Security
@@ -28,7 +30,10 @@ from quicksilver.common.process.limits import SeldomByPeer
 from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
-_REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/report")
+_REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/reports?")
+"""Calls of sidecars: a report, and the request for a connection for reports."""
+ALLOWED: Final = "quicksilver.allowed"
+"""Key of an ASGI scope: returns whether its caller still may, by the tokens in force; missing without security."""
 _BEARER: Final = "bearer "
 MAX_TOKEN: Final = 1000
 _OPEN: Final = ("/metrics", "/healthz", "/readyz")
@@ -66,10 +71,12 @@ class Side:
         """Return the roles that may do this; unknown paths too, so that strangers do not learn which there are."""
         if path == LOG_LEVEL and sets_level(query):
             return frozenset([Role.ADMIN])
+        if self.proxy and _REPORT.fullmatch(path):
+            return frozenset([Role.NODE])
         if method in ("GET", "HEAD"):
             return frozenset([Role.READ, Role.ADMIN] if self.proxy else [Role.READ, Role.ADMIN, Role.PROXY])
         if self.proxy:
-            return frozenset([Role.NODE if _REPORT.fullmatch(path) else Role.ADMIN])
+            return frozenset([Role.ADMIN])
         return frozenset([Role.PROXY] if path == "/v1/grants" else [Role.ADMIN, Role.PROXY])
 
     def roles(self, names: Names, token: str | None, tokens: AccessTokens) -> frozenset[Role]:
@@ -148,6 +155,8 @@ class Access:
             return
         refusal = self._judge(scope, headers, authorization, token)
         if refusal is None:
+            if UPGRADE in scope:
+                scope[ALLOWED] = partial(self._still_allowed, scope, headers, authorization, token)
             await self._app(scope, receive, send)
             return
         if browsers is not None and refusal.status == 401 and browsers.wants_page(method, path, headers):
@@ -159,6 +168,11 @@ class Access:
         if refusal.status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         await response(scope, receive, send)
+
+    def _still_allowed(self, scope: Scope, headers: Headers, authorization: str | None, token: str | None) -> bool:
+        """Return whether a caller may still do what it began."""
+        ends_s = scope.get(CERTIFICATE_ENDS, math.inf)
+        return time.time() < ends_s and self._judge(scope, headers, authorization, token) is None
 
     def _proof(self, scope: Scope, headers: Headers) -> tuple[str | None, str | None]:
         """Return what a caller shows, and the token of its cookie, which counts without an Authorization header.

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 
@@ -30,6 +32,10 @@ LINGER_S: Final = 1.0
 """Time for a refused peer to read why; with TLS what it still sends is read and dropped meanwhile."""
 NAMES: Final = "quicksilver.names"
 """Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
+CERTIFICATE_ENDS: Final = "quicksilver.certificate_ends_s"
+"""Key of an ASGI scope: when the caller's certificate ends (Unix time); missing without one."""
+UPGRADE: Final = "quicksilver.upgrade"
+"""Key of an ASGI scope: the function that hands the connection over (`Upgrade`), where the caller asks for that."""
 _seldom = Seldom()
 
 
@@ -48,6 +54,26 @@ class Watcher(Protocol):
 
     def leave(self) -> None:
         """Note that it is closed."""
+
+
+class Successor(Protocol):
+    """What a connection is handed over to; slow readers are the connection's affair still."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End."""
+
+
+Upgrade = Callable[[str, Successor], None]
+"""Gets the name of a protocol and who speaks it: answers the request with 101, and hands the connection over.
+
+The application that calls it sends no answer of its own.
+"""
 
 
 class _AnswerWriter:
@@ -109,6 +135,8 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self._pending_bytes = 0
         """Bytes since the last piece of a request that was complete in itself: a head, a piece of body, a message."""
+        self._successor: Successor | None = None
+        """Who has the connection, where it speaks another protocol by now."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for the first request."""
@@ -120,6 +148,9 @@ class BoundedConnection(HttpToolsProtocol):
 
         No more than a head may have is parsed at once, so that none is longer, whatever arrives with it.
         """
+        if self._successor is not None:
+            self._successor.data_received(data)
+            return
         self._unset_keepalive_if_required()
         if self._coming is None:
             self._expect()
@@ -137,7 +168,7 @@ class BoundedConnection(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
         except httptools.HttpParserUpgrade:
-            self._pending_bytes = 0  # no other protocol is spoken here: the request is answered as it is
+            self._pending_bytes = 0  # the application hands the connection over, or answers as it is
         except httptools.HttpParserError as error:
             if not isinstance(error.__context__, _BoundReached):
                 self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
@@ -154,11 +185,16 @@ class BoundedConnection(HttpToolsProtocol):
         """Begin a call."""
         super().on_message_begin()
         if self.scheme == "https":
-            self.scope[NAMES] = certificate_names(self.transport.get_extra_info("peercert"))  # type: ignore[typeddict-unknown-key]
+            certificate = self.transport.get_extra_info("peercert")
+            self.scope[NAMES] = certificate_names(certificate)  # type: ignore[typeddict-unknown-key]
+            if certificate:
+                self.scope[CERTIFICATE_ENDS] = ssl.cert_time_to_seconds(certificate["notAfter"])  # type: ignore[typeddict-unknown-key]
 
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers before it."""
         self._pending_bytes = 0
+        if self.parser.should_upgrade():
+            self.scope[UPGRADE] = self._hand_over  # type: ignore[typeddict-unknown-key]
         super().on_headers_complete()
         self.cycle.transport = _AnswerWriter(self.transport, self.loop)  # type: ignore[assignment]
         if len(self.pipeline) > PIPELINED:
@@ -206,8 +242,34 @@ class BoundedConnection(HttpToolsProtocol):
         self._arrived()
         self._read()
         super().connection_lost(exc)
+        if self._successor is not None:
+            self._successor.connection_lost(exc)
         if self._watcher is not None:
             self._watcher.leave()
+
+    def shutdown(self) -> None:
+        """Close when the running answer is complete."""
+        if self._successor is not None:
+            self.transport.close()
+        else:
+            super().shutdown()
+
+    def _hand_over(self, protocol: str, successor: Successor) -> None:
+        """Answer the request, which is complete, with 101; from then on the connection is its successor's.
+
+        Towards the watcher it waits, like each connection that answers nothing at the time.
+        """
+        if self.transport.is_closing():
+            return
+        self._arrived()
+        self._unset_keepalive_if_required()
+        self.cycle.disconnected = True  # so uvicorn writes no answer when the application returns
+        head = f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {protocol}\r\n\r\n"
+        self.transport.write(head.encode())
+        self._successor = successor
+        successor.connection_made(self.transport)
+        if self._watcher is not None:
+            self._watcher.wait()
 
     def _expect(self) -> None:
         self._coming = self.loop.call_later(self.request_s, self._give_up, "a request that does not come")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 from typing import Final
 
@@ -90,6 +91,22 @@ class SidecarReports:
         node.confirm(report, now_s)
         self._inventory.refresh(node, now_s)
         return Ack(events_to=-1, active=False)
+
+    def nodes_with_orders(self) -> Collection[str]:
+        """Return the nodes whose sidecars have something to do."""
+        return {*self._drops, *self._promoted, *self._mover.nodes_to_shed}
+
+    def orders(self, node_id: str) -> Ack | None:
+        """Return what a sidecar has to do before its next report, None for nothing; it counts as sent."""
+        node = self._state.nodes.get(node_id)
+        if node is None or node.report is None:
+            return None
+        drops, shed = self._drops.pop(node_id, {}), self._mover.take(node_id)
+        promoted = self._still_queueable(node_id, node.report)
+        if not (drops or shed or promoted):
+            return None
+        reason = next(iter(drops.values()), "")
+        return Ack(events_to=-1, drop=list(drops), drop_reason=reason, shed=shed, promoted=promoted)
 
     def undelivered(self, drop: DropHeld) -> None:
         """Store a drop that could not be sent; it goes with the answer to the next report of the sidecar.

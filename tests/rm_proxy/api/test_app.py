@@ -23,6 +23,7 @@ from quicksilver.common.messages import (
 from quicksilver.common.settings.reload import How, ReloadRefusedError
 from rm_proxy.api.app import ApiParts, create_app
 from rm_proxy.api.live_state import LiveState
+from rm_proxy.api.report_connections import ReportConnections
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.metrics import ProxyMetrics
@@ -168,7 +169,9 @@ class State:
 
 def app_of(state: State, **settings: Any) -> FastAPI:
     names = ("history", "metrics", "recent", "health", "bypass", "order_bypass", "reload", "check", "drain", "report")
-    parts = ApiParts(live=cast(LiveState, state), **{name: getattr(state, name) for name in names})
+    connections = ReportConnections(state.report, lambda node_id: True)
+    others = {name: getattr(state, name) for name in names}
+    parts = ApiParts(live=cast(LiveState, state), report_connections=connections, **others)
     return create_app(parts, **settings)
 
 

@@ -19,6 +19,7 @@ from quicksilver.common.settings.reload import How
 from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
 from rm_proxy.api.live_state import LiveState
+from rm_proxy.api.report_connections import ReportConnections
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
@@ -63,6 +64,7 @@ class SmallProxy:
             "check": self._check,
             "drain": self._drain,
             "report": self._report,
+            "report_connections": ReportConnections(self._report, self.world.reports.takes_report),
             "series": self.series,
             "shrinks": self.shrinks,
             "queue_history": self.queue_history,

@@ -16,7 +16,8 @@ from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 from sidecar.service import reporter as reporter_module
-from sidecar.service.reporter import Reporter, ReportLine, RestLine
+from sidecar.service.report_line import ReportLine, RestLine
+from sidecar.service.reporter import Reporter
 from tests import loops
 from tests.sidecar.fakes import FakeProxy
 

@@ -16,9 +16,9 @@ import httptools
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_errors import RefusedError, UnreachableError, refused
+from quicksilver.common.http.rest_errors import UnreachableError, refused
 from quicksilver.common.messages import Ack, Draining, Grants, Message, Report
-from sidecar.service.reporter import ReportLine, report_path
+from sidecar.service.report_line import KeptLine, ReportLine, ReportSession, report_path
 
 _BODY_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 64 * 2**10
@@ -107,8 +107,33 @@ class _Asked(asyncio.Protocol):
             self.close()
 
 
-class ProxyLine(ReportLine):
-    """A node's way to the proxy: one lasting connection."""
+class ProxyLine(KeptLine):
+    """A node's way to the proxy: that of production, counted; or with upgrades=False a POST for each report."""
+
+    def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic, upgrades: bool = True) -> None:
+        self._traffic, self._upgrades = traffic, upgrades
+        super().__init__(_PostLine(address, timeout_s, traffic), timeout_s, on_sent=self._sent)
+
+    async def post(self, report: Report) -> Ack:
+        """Return the proxy's answer. Raises UnreachableError, RefusedError, ValidationError."""
+        try:
+            return await super().post(report)
+        except QuicksilverError:
+            self._traffic.refused += 1
+            raise
+
+    async def _open(self, node_id: str) -> ReportSession | None:
+        session = await super()._open(node_id) if self._upgrades else None
+        self._traffic.connections += session is not None
+        return session
+
+    def _sent(self, size: int) -> None:
+        self._traffic.reports += 1
+        self._traffic.report_bytes += size
+
+
+class _PostLine(ReportLine):
+    """A POST for each report, on one lasting connection."""
 
     def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic) -> None:
         super().__init__(f"http://{address[0]}:{address[1]}")
@@ -129,10 +154,7 @@ class ProxyLine(ReportLine):
                 status, answer = await self._ask(head.encode() + body)
             if status >= 300:
                 raise refused(status, answer, self.url)
-        except (OSError, RefusedError) as error:
-            self._traffic.refused += 1
-            if isinstance(error, RefusedError):
-                raise
+        except OSError as error:
             self._disconnect()
             why = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
             raise UnreachableError(why, place=self.url, remedy=_REMEDY) from error

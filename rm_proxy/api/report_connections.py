@@ -1,0 +1,244 @@
+"""Connections of sidecars for their reports: each carries frames (`quicksilver.common.reports`) once it is opened.
+
+`GET /v1/nodes/ID/reports` with an upgrade passes all that guards a call, once. What is malformed, or out of order, ends
+the connection; its sidecar opens it anew, or posts its reports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from quicksilver.common.http.access import ALLOWED
+from quicksilver.common.http.connection import UPGRADE as HAND_OVER
+from quicksilver.common.http.connection import Upgrade
+from quicksilver.common.http.rest_errors import ApiError, ErrorBody
+from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, envelope
+from quicksilver.common.messages import Ack, Report, Targets
+from quicksilver.common.process.limits import SeldomByPeer
+from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.masking import masked
+from quicksilver.common.reports.deltas import DeltaReader
+from quicksilver.common.reports.frames import IDLE_S, UPGRADE, FrameError, FrameKind, FrameReader, RefusalBody, frame
+from rm_proxy.api.received_report import read_delta, read_report
+from rm_proxy.api.report_route import MAX_NODE_ID, HandleReport
+
+log = get_logger(__name__)
+FRAME_S: Final = 30.0
+"""Time for a whole frame to arrive, from its first byte on."""
+UNREAD_BYTES: Final = 1 << 20
+"""Bytes that wait for a sidecar to read them; more end the connection."""
+_PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
+
+
+class ReportConnections:
+    """The open connections, one for a node; used in the event loop.
+
+    may_report: returns whether a node's reports are handled at all; count: gets the number of connections.
+    """
+
+    def __init__(
+        self,
+        handle: HandleReport,
+        may_report: Callable[[str], bool],
+        *,
+        max_bytes: int = DEFAULT_BODY_BYTES,
+        count: Callable[[float], None] = lambda connections: None,
+    ) -> None:
+        self._handle, self._may_report, self._max_bytes, self._count = handle, may_report, max_bytes, count
+        self._open: dict[str, ReportConnection] = {}
+        self._seldom = SeldomByPeer()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, node_id: str, scope: Scope, hand_over: Upgrade) -> None:
+        """Take a connection over for a node's reports, in place of the one that it had. Raises ApiError."""
+        if not self._may_report(node_id):
+            raise ApiError(503, "too-many-nodes", f"too many nodes report that YARN does not list, {node_id} too")
+        connection = ReportConnection(node_id, scope, self._handle, self._max_bytes, self._closed)
+        hand_over(UPGRADE, connection)
+        if not connection.is_open:
+            return  # the caller hung up
+        before = self._open.get(node_id)
+        self._open[node_id] = connection
+        if before is not None:
+            before.end("the node's sidecar opened another one")
+        self._count(len(self._open))
+
+    def notify(self, node_id: str, orders: Callable[[], Ack | None]) -> None:
+        """Send a node's sidecar what it has to do, if it has a connection."""
+        connection = self._open.get(node_id)
+        if connection is not None and connection.allowed():
+            ack = orders()
+            if ack is not None:
+                connection.notify(ack)
+
+    def round(self) -> None:
+        """End the connections whose callers may not report any more, or are silent."""
+        for connection in list(self._open.values()):
+            connection.check()
+
+    def _closed(self, connection: ReportConnection, why: str) -> None:
+        if self._open.get(connection.node_id) is connection:
+            del self._open[connection.node_id]
+            self._count(len(self._open))
+        more = self._seldom.left_out(connection.node_id) if why else None
+        if more is not None:
+            log.warning(
+                "connection for reports closed",
+                node=connection.node_id,
+                peer=connection.peer,
+                why=why,
+                others_since=more,
+                remedy="none is needed if it stays at one: the sidecar opens another; else compare the versions",
+            )
+
+
+class ReportConnection:
+    """One connection; `closed` is called once, with the reason where it was the proxy that ended it."""
+
+    def __init__(
+        self,
+        node_id: str,
+        scope: Scope,
+        handle: HandleReport,
+        max_bytes: int,
+        closed: Callable[[ReportConnection, str], None],
+    ) -> None:
+        self.node_id, self.peer = node_id, str((scope.get("client") or ("unknown",))[0])
+        self.allowed: Callable[[], bool] = scope.get(ALLOWED, lambda: True)
+        """Returns whether its caller may still report."""
+        self._scope, self._handle, self._closed = scope, handle, closed
+        self._frames = FrameReader(max_bytes)
+        self._deltas = DeltaReader(read_report, read_delta)
+        self._targets: Targets | None = None
+        """The last ones that were sent."""
+        self._transport: asyncio.Transport | None = None
+        self._heard_s = self._begun_s = time.monotonic()
+        """When the last report came, and the first byte of the frame that has not come whole."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._transport is not None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        """Begin."""
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Answer a report."""
+        now_s = time.monotonic()
+        if not self._frames.pending:
+            self._begun_s = now_s
+        try:
+            frames = self._frames.feed(data)
+            if not frames:
+                return
+            if len(frames) > 1 or self._frames.pending:
+                raise FrameError("a report came before the answer to the last one was sent")
+            self._heard_s = now_s
+            report = self._deltas.read(*frames[0])
+            if report.node_id != self.node_id:
+                raise FrameError(f"a report of {report.node_id} came")
+        except FrameError as error:
+            self._refuse(ApiError(422, "invalid", str(error)))
+        else:
+            self._answer(report)
+
+    def _answer(self, report: Report) -> None:
+        try:
+            if not self.allowed():
+                raise ApiError(401, "unauthenticated", "what proved this caller is not valid any more")
+            ack = self._handle(self.node_id, report, self._scope)
+        except ApiError as error:
+            self._refuse(error)
+        except Exception as error:
+            log.exception("a report failed", node=self.node_id)
+            self._refuse(ApiError(500, "internal", f"{type(error).__name__}; the log of this process has the details"))
+        else:
+            self._write(*self._ack_frame(ack))
+
+    def _ack_frame(self, ack: Ack) -> tuple[FrameKind, bytes]:
+        before, self._targets = self._targets, ack.targets
+        if ack.targets is None or (ack.targets is not before and ack.targets != before):
+            return FrameKind.ACK, ack.model_dump_json(exclude_defaults=True).encode()
+        if ack.drain == "" and ack.active and not (ack.drop or ack.shed or ack.promoted):  # as nearly always
+            return FrameKind.ACK_SAME_TARGETS, b'{"events_to":%d,"drain":""}' % ack.events_to
+        return FrameKind.ACK_SAME_TARGETS, ack.model_dump_json(exclude_defaults=True, exclude={"targets"}).encode()
+
+    def notify(self, ack: Ack) -> None:
+        """Send orders that do not wait for the next report."""
+        self._write(FrameKind.NOTICE, ack.model_dump_json(exclude_defaults=True).encode())
+
+    def check(self) -> None:
+        """End the connection if its caller may not report any more, is silent, or does not finish a frame."""
+        now_s = time.monotonic()
+        if not self.allowed():
+            self.end("what proved its caller is not valid any more")
+        elif now_s - self._heard_s > IDLE_S:
+            self.end(f"no report within {IDLE_S:g} s")
+        elif self._frames.pending and now_s - self._begun_s > FRAME_S:
+            self.end(f"a frame that does not end within {FRAME_S:g} s")
+
+    def end(self, why: str) -> None:
+        """Close at once. why: "" where nobody needs to know."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+            self._closed(self, why)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Note that the connection is closed."""
+        if self._transport is not None:
+            self._transport = None
+            self._closed(self, "")
+
+    def _refuse(self, error: ApiError) -> None:
+        """Send an error, and close."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            refusal = RefusalBody(status=error.status, error=ErrorBody(code=error.code, message=masked(str(error))))
+            transport.write(frame(FrameKind.REFUSAL, refusal.model_dump_json().encode()))
+            transport.close()
+            self._closed(self, str(error))
+
+    def _write(self, kind: FrameKind, body: bytes) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        if transport.get_write_buffer_size() > UNREAD_BYTES:
+            self.end("the sidecar does not read")
+            return
+        transport.write(frame(kind, body))
+
+
+class ReportUpgrade:
+    """ASGI middleware that opens connections for reports."""
+
+    def __init__(self, app: ASGIApp, *, connections: ReportConnections) -> None:
+        self._app, self._connections = app, connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the connection of a call over, or pass the call on."""
+        path = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
+        if path is None or len(path[1]) > MAX_NODE_ID:
+            await self._app(scope, receive, send)
+            return
+        hand_over = scope.get(HAND_OVER)
+        protocols = [value for name, value in scope["headers"] if name == b"upgrade"]
+        if hand_over is None or protocols != [UPGRADE.encode()]:
+            answer = envelope(426, "upgrade-required", f"send `Connection: Upgrade` and `Upgrade: {UPGRADE}`")
+            answer.headers["Upgrade"] = UPGRADE
+            await answer(scope, receive, send)
+            return
+        try:
+            self._connections.open(path[1], scope, cast(Upgrade, hand_over))
+        except ApiError as error:
+            await envelope(error.status, error.code, str(error))(scope, receive, send)
