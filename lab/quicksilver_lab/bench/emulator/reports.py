@@ -1,7 +1,7 @@
-"""REST of many emulated nodes with the proxy: their reports to it, its grants to them, over HTTP/1.1 as in production.
+"""REST of many emulated nodes with the proxy: their reports to it, its grants to them.
 
-A sidecar has a thread for its reports and FastAPI for its routes; for hundreds of nodes in one loop that costs more
-than the nodes. Here every node has a kept connection of its own too, and the same messages, but asyncio does it all.
+Reports go as those of production. A sidecar has FastAPI for its routes; for hundreds of nodes in one loop that costs
+more than the nodes: here asyncio does it all.
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import httptools
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_errors import UnreachableError, refused
 from quicksilver.common.messages import Ack, Draining, Grants, Message, Report
-from sidecar.service.report_line import KeptLine, ReportLine, ReportSession, report_path
+from sidecar.service.report_line import KeptLine, ReportSession, RestLine
 
 _BODY_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 64 * 2**10
-_REMEDY: Final = "check that the proxy runs, and read its log"
 
 
 @dataclass(slots=True)
@@ -42,80 +40,16 @@ class Traffic:
     bad_requests: int = 0
 
 
-class _Asked(asyncio.Protocol):
-    """A connection to the proxy: one request at a time."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self.answered = False
-        """Whether anything came since the last request."""
-        self._parser = httptools.HttpResponseParser(self)
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
-        self._body = bytearray()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-
-    def ask(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        """Send a request; return its answer to come: status and body, or ConnectionError."""
-        self._answer = asyncio.get_running_loop().create_future()
-        self.answered = False
-        assert self.transport is not None
-        self.transport.write(request)
-        return self._answer
-
-    @property
-    def usable(self) -> bool:
-        """Whether a request can be sent."""
-        return self.transport is not None and not self.transport.is_closing()
-
-    def close(self) -> None:
-        """Close at once."""
-        if self.transport is not None:
-            self.transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        self.answered = True
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._fail(f"its answer is no HTTP: {error}")
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._fail(f"the connection was lost: {exc}" if exc else "the connection was closed")
-
-    def _fail(self, why: str) -> None:
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_exception(ConnectionError(why))
-        self.close()
-
-    # httptools
-
-    def on_body(self, body: bytes) -> None:
-        if len(self._body) + len(body) > _BODY_BYTES:
-            self._fail(f"its answer has more than {_BODY_BYTES} bytes")
-            return
-        self._body += body
-
-    def on_message_complete(self) -> None:
-        body, self._body = bytes(self._body), bytearray()
-        answer, self._answer = self._answer, None
-        if answer is not None and not answer.done():
-            answer.set_result((self._parser.get_status_code(), body))
-        if not self._parser.should_keep_alive():
-            self.close()
-
-
 class ProxyLine(KeptLine):
-    """A node's way to the proxy: that of production, counted; or with upgrades=False a POST for each report."""
+    """A node's way to the proxy: that of production, counted."""
 
-    def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic, upgrades: bool = True) -> None:
-        self._traffic, self._upgrades = traffic, upgrades
-        super().__init__(_PostLine(address, timeout_s, traffic), timeout_s, on_sent=self._sent)
+    def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic) -> None:
+        self._traffic = traffic
+        super().__init__(RestLine(f"http://{address[0]}:{address[1]}", timeout_s), timeout_s, on_sent=self._sent)
 
     async def post(self, report: Report) -> Ack:
         """Return the proxy's answer. Raises UnreachableError, RefusedError, ValidationError."""
+        self._traffic.reports += 1
         try:
             return await super().post(report)
         except QuicksilverError:
@@ -123,68 +57,12 @@ class ProxyLine(KeptLine):
             raise
 
     async def _open(self, node_id: str) -> ReportSession | None:
-        session = await super()._open(node_id) if self._upgrades else None
+        session = await super()._open(node_id)
         self._traffic.connections += session is not None
         return session
 
     def _sent(self, size: int) -> None:
-        self._traffic.reports += 1
         self._traffic.report_bytes += size
-
-
-class _PostLine(ReportLine):
-    """A POST for each report, on one lasting connection."""
-
-    def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic) -> None:
-        super().__init__(f"http://{address[0]}:{address[1]}")
-        self._address, self._timeout_s, self._traffic = address, timeout_s, traffic
-        self._connection: _Asked | None = None
-
-    async def post(self, report: Report) -> Ack:
-        """Return the proxy's answer. Raises UnreachableError, RefusedError, ValidationError."""
-        body = report.model_dump_json().encode()
-        head = (
-            f"POST {report_path(report.node_id)} HTTP/1.1\r\nHost: {self._address[0]}:{self._address[1]}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        self._traffic.reports += 1
-        self._traffic.report_bytes += len(body)
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                status, answer = await self._ask(head.encode() + body)
-            if status >= 300:
-                raise refused(status, answer, self.url)
-        except OSError as error:
-            self._disconnect()
-            why = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
-            raise UnreachableError(why, place=self.url, remedy=_REMEDY) from error
-        return Ack.model_validate_json(answer)
-
-    async def _ask(self, request: bytes) -> tuple[int, bytes]:
-        """Return status and body; a request that a lasting connection lost is repeated once on a new one."""
-        connection = self._connection
-        if connection is not None and connection.usable:
-            try:
-                return await connection.ask(request)
-            except ConnectionError:
-                if connection.answered:
-                    raise
-        return await (await self._connect()).ask(request)
-
-    async def _connect(self) -> _Asked:
-        self._disconnect()
-        _, self._connection = await asyncio.get_running_loop().create_connection(_Asked, *self._address)
-        self._traffic.connections += 1
-        return self._connection
-
-    async def close(self) -> None:
-        """Close the connection."""
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 Takes = Mapping[str, tuple[type[Message], Callable[[Any], None]]]

@@ -8,16 +8,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 import requests
+from fastapi import FastAPI
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_client import RestClient
-from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
+from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
 from quicksilver.common.http.rest_server import serve
-from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
+from quicksilver.common.messages import Ack, ContainerEvent, Draining, EventKind, Grant, Grants, Report
 from quicksilver.common.process.listening import bound_socket
 from quicksilver_lab.bench.emulator.reports import NodeRest, ProxyLine, Traffic
+from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
 from tests import loops
-from tests.sidecar.fakes import FakeProxy
 
 REPORT = Report(
     node_id="127.1.0.1:8041",
@@ -34,16 +35,27 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     loops.run(story())  # type: ignore[arg-type]
 
 
-def test_reports_go_over_one_kept_connection() -> None:
+def test_reports_go_over_one_kept_connection_and_are_counted() -> None:
+    seqs: list[int] = []
+    error: list[ApiError] = []
+
+    def handle(node_id: str, report: Report, scope: object) -> Ack:
+        if error:
+            raise error[0]
+        seqs.append(report.events[0].seq)
+        return Ack(events_to=7)
+
     async def story() -> None:
-        proxy, sock, traffic = FakeProxy(), bound_socket("127.0.0.1", 0), Traffic()
-        server = asyncio.create_task(serve(proxy.app, sock))
+        app, sock, traffic = FastAPI(), bound_socket("127.0.0.1", 0), Traffic()
+        app.add_middleware(ReportUpgrade, connections=ReportConnections(handle, lambda node_id: True))
+        server = asyncio.create_task(serve(app, sock))
         line = ProxyLine(sock.getsockname()[:2], 30.0, traffic)
         assert (await line.post(REPORT)).events_to == 7
         assert (await line.post(REPORT)).events_to == 7
-        assert (len(proxy.reports), traffic.reports, traffic.connections) == (2, 2, 1)
-        proxy.away = True
-        with pytest.raises(RefusedError, match="503"):
+        assert (seqs, traffic.reports, traffic.connections, traffic.refused) == ([7, 7], 2, 1, 0)
+        assert 100 < traffic.report_bytes < 700
+        error.append(ApiError(503, "busy", "not now"))
+        with pytest.raises(RefusedError, match="not now"):
             await line.post(REPORT)
         assert traffic.refused == 1
         await line.close()
@@ -53,66 +65,14 @@ def test_reports_go_over_one_kept_connection() -> None:
     run(story)
 
 
-async def _answering(*answers: bytes | None) -> tuple[asyncio.Server, list[int]]:
-    """Serve; each request gets the next answer, None closes the connection instead. Returns the requests' count too."""
-    left, seen = list(answers), [0]
-
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while await reader.read(1 << 16):
-            seen[0] += 1
-            answer = left.pop(0)
-            if answer is None:
-                break
-            writer.write(answer)
-        writer.close()
-
-    return await asyncio.start_server(talk, "127.0.0.1", 0), seen
-
-
-_ACK = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"events_to":7}'
-
-
-def test_a_kept_connection_that_was_closed_is_no_failure() -> None:
-    async def story() -> None:
-        server, seen = await _answering(_ACK, None, _ACK)
-        traffic = Traffic()
-        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
-        await line.post(REPORT)
-        assert (await line.post(REPORT)).events_to == 7
-        assert (seen, traffic.connections, traffic.refused) == ([3], 2, 0)
-        await line.close()
-        server.close()
-
-    run(story)
-
-
-@pytest.mark.parametrize(
-    ("answers", "why"),
-    [
-        ((None,), "the connection was closed"),
-        ((b"nonsense\r\n\r\n",), "no HTTP"),
-        ((b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n" + b"x" * 9_000_000,), "more than"),
-    ],
-)
-def test_what_is_no_answer_is_unreachable(answers: tuple[bytes | None, ...], why: str) -> None:
-    async def story() -> None:
-        server, _ = await _answering(*answers)
-        traffic = Traffic()
-        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
-        with pytest.raises(UnreachableError, match=why):
-            await line.post(REPORT)
-        assert traffic.refused == 1
-        server.close()
-
-    run(story)
-
-
 def test_nobody_listens() -> None:
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as sock:
             address = sock.getsockname()[:2]
-        with pytest.raises(UnreachableError, match="check that the proxy runs"):
-            await ProxyLine(address, 30.0, Traffic()).post(REPORT)
+        with pytest.raises(UnreachableError, match="start the proxy there"):
+            line = ProxyLine(address, 30.0, Traffic())
+            await line.post(REPORT)
+        await line.close()
 
     run(story)
 
