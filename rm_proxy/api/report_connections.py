@@ -128,6 +128,11 @@ class ReportConnection:
         """Whether frames can be sent."""
         return self._transport is not None
 
+    @property
+    def pending(self) -> int:
+        """Bytes of a frame that has not come whole."""
+        return self._frames.pending
+
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin."""
         self._transport = transport

@@ -41,6 +41,8 @@ _PATHS: Final = (
     b"http://x/",
     b"/ui/login",
     b"/logLevel?log=a",
+    b"/v1/nodes/a:1/reports",
+    b"/v1/nodes/a:1/reports",
 )
 _HEADERS: Final = (
     b"Host: localhost",
@@ -55,6 +57,8 @@ _HEADERS: Final = (
     b"Connection: Upgrade",
     b"Upgrade: websocket",
     b"Upgrade: h2c",
+    b"Connection: Upgrade\r\nUpgrade: quicksilver-reports/1",
+    b"Connection: Upgrade\r\nUpgrade: quicksilver-reports/1",
     b"Expect: 100-continue",
     b"Authorization: Bearer \xff",
     b"Cookie: quicksilver_token=\xe9; a=b",

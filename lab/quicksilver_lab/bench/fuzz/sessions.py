@@ -15,6 +15,7 @@ from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
 from quicksilver_lab.bench.fuzz.mutation import mutated_bytes, mutated_frame, mutated_message
+from quicksilver_lab.bench.fuzz.node_reports import NodeReports, report_steps
 from quicksilver_lab.bench.fuzz.targets import CLIENT_ID, OPENING, AmRelay, NodeGate, NodeTracker, Step, Target
 from sidecar.tracker.relay import TRACKER_PROTOCOL
 
@@ -89,6 +90,8 @@ class FuzzSessions:
             yield from _bounded(_gate(target, self._recordings[rng.choice(_NM)], rng))
         elif isinstance(target, NodeTracker):
             yield from _bounded(_tracker(target, rng))
+        elif isinstance(target, NodeReports):
+            yield from _bounded(report_steps(rng))
         elif rng.random() < 0.2 or not all(self._pool.values()):
             yield from _bounded(_wire(list(self._recordings.values()), rng, self._pool))
         else:

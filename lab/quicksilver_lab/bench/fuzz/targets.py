@@ -16,6 +16,7 @@ from hadoop_rpc.errors import RemoteProtocolError
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState, Report
+from quicksilver_lab.bench.fuzz.node_reports import NodeReports
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.ids import app_of_attempt
 from rm_proxy.domain.records import AppRecord
@@ -242,6 +243,7 @@ TARGETS: Final[dict[str, Callable[[], Target]]] = {
     "relay": AmRelay,
     "gate": NodeGate,
     "tracker": NodeTracker,
+    "reports": lambda: NodeReports(_world(), MAX_FRAME),
 }
 
 
