@@ -31,6 +31,8 @@ from rm_proxy.api.report_route import MAX_NODE_ID, HandleReport
 log = get_logger(__name__)
 FRAME_S: Final = 30.0
 """Time for a whole frame to arrive, from its first byte on."""
+NEW_S: Final = 10.0
+"""A connection that is replaced before this age is none that its sidecar has left behind."""
 UNREAD_BYTES: Final = 1 << 20
 """Bytes that wait for a sidecar to read them; more end the connection."""
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
@@ -67,8 +69,8 @@ class ReportConnections:
             return  # the caller hung up
         before = self._open.get(node_id)
         self._open[node_id] = connection
-        if before is not None:
-            before.end("the node's sidecar opened another one")
+        if before is not None:  # of a sidecar that died, or hands over to the next one
+            before.end("another one was opened: do two sidecars have this name?" if before.is_new else "")
         self._count(len(self._open))
 
     def notify(self, node_id: str, orders: Callable[[], Ack | None]) -> None:
@@ -120,13 +122,18 @@ class ReportConnection:
         self._targets: Targets | None = None
         """The last ones that were sent."""
         self._transport: asyncio.Transport | None = None
-        self._heard_s = self._begun_s = time.monotonic()
+        self._heard_s = self._begun_s = self._opened_s = time.monotonic()
         """When the last report came, and the first byte of the frame that has not come whole."""
 
     @property
     def is_open(self) -> bool:
         """Whether frames can be sent."""
         return self._transport is not None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was opened a moment ago."""
+        return time.monotonic() - self._opened_s < NEW_S
 
     @property
     def pending(self) -> int:

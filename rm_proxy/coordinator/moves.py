@@ -1,6 +1,6 @@
 """Waiting containers that move to another node: taken over by an idle one, or corrected (Hawk §2.3, Apollo §3.4).
 
-A move takes several steps: the container is shed with the answer to its node's next report, its end is reported to the
+A move takes several steps: the container's node is ordered to shed it, its end is reported to the
 application, which asks again, and that ask goes to the new node, where room is kept for it meanwhile.
 """
 

@@ -285,7 +285,12 @@ def test_only_a_token_of_a_node_opens_one_and_it_ends_with_the_token(tmp_path: P
     assert proxy.refused == ["role", "role", "none"]
 
 
-def test_the_latest_connection_of_a_node_counts() -> None:
+@pytest.mark.parametrize(("new_s", "lines"), [(0.0, 0), (60.0, 1)])
+def test_the_latest_connection_of_a_node_counts(
+    new_s: float, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is logged where it looks like two sidecars of one name."""
+    monkeypatch.setattr(report_connections, "NEW_S", new_s)
     proxy = Proxy()
 
     async def story(connect: Connect) -> None:
@@ -296,6 +301,7 @@ def test_the_latest_connection_of_a_node_counts() -> None:
 
     run(proxy, story)
     assert proxy.counts == [1, 1, 0]
+    assert capsys.readouterr().out.count("do two sidecars have this name?") == lines
 
 
 def test_orders_come_without_a_report() -> None:
