@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
 
 setup:
 	@scripts/setup run
@@ -99,6 +99,9 @@ bench-zoe-figure1: setup ## Figure 1 of Zoe's paper, live on a local cluster of 
 
 bench-zoe-spark: setup-spark ## four unmodified PySpark applications that start together, on stock YARN and admitted whole
 	@$(PYTHON) -m quicksilver_lab.bench.zoe.spark $(ARGS)
+
+bench-spark: setup-spark ## PySpark with dynamic allocation beside a long job: Fair Scheduler, preset default, executors as Qs
+	@$(PYTHON) -m quicksilver_lab.frameworks.spark_beside $(ARGS)
 
 bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver_lab.bench.emulator_validation $(ARGS)

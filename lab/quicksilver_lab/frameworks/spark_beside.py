@@ -125,13 +125,13 @@ def system_up(system: str, workdir: Path, progress: Progress) -> Iterator[Cluste
 
 def measure(system: str, round_number: int, installation: Installation, workdir: Path, progress: Progress) -> BesideRun:
     """Run a system once. Raises QuicksilverError, ClusterError, BenchError."""
-    growth = SparkRounds(tasks=24, task_s=1.5, rounds=3, pause_s=8.0, most_executors=6)
+    rounds = SparkRounds(tasks=18, task_s=1.5, rounds=2, pause_s=6.0)
     with system_up(system, workdir, progress) as cluster:
-        return asyncio.run(_beside(cluster, system, f"spark-{system}-{round_number}", installation, growth))
+        return asyncio.run(_beside(cluster, system, f"spark-{system}-{round_number}", installation, rounds))
 
 
 async def _beside(
-    cluster: Cluster, system: str, name: str, installation: Installation, growth: SparkRounds
+    cluster: Cluster, system: str, name: str, installation: Installation, rounds: SparkRounds
 ) -> BesideRun:
     async with job(cluster, "long", queue="long") as long:
         tasks = long.ask(_LONG_TASKS, _LONG_TASK_S, memory_mb=EXECUTOR_MB)
@@ -139,7 +139,7 @@ async def _beside(
         await asyncio.sleep(_FIRST_S - _LONG_TASK_S)
         before, began_s = sum(task.done for task in tasks), time.time()
         submitted = await asyncio.to_thread(
-            spark_jobs.submit, cluster, installation, name, growth, "client", {"spark.yarn.queue": "spark"}
+            spark_jobs.submit, cluster, installation, name, rounds, "client", {"spark.yarn.queue": "spark"}
         )
         _, history = await asyncio.to_thread(submitted.wait, _WITHIN_S)
         done = sum(task.done for task in tasks) - before

@@ -181,7 +181,7 @@ def _client(cluster: Cluster, flink: Flink, name: str, main: str, arguments: Seq
     conf = cluster.spec.workdir / "flink" / name / "conf"
     launcher = cluster.launcher
     classpath = f"{flink.lib}/*:{launcher.jars.classpath}:{cluster.conf_dir}"
-    options = jvm_options(launcher.hosts_file, heap_mb=512)
+    options = [*jvm_options(launcher.hosts_file, heap_mb=512), f"-Dlog4j.configurationFile={conf}/log4j-cli.properties"]
     argv = [str(launcher.java.executable), *options, "-cp", classpath, main, *arguments]
     env = launcher.env(cluster.conf_dir) | {
         "FLINK_CONF_DIR": str(conf),
@@ -201,6 +201,7 @@ def _prepare(cluster: Cluster, name: str, values: Mapping[str, str]) -> None:
     conf.mkdir(parents=True, exist_ok=True)
     (conf / "config.yaml").write_text("".join(f'{key}: "{value}"\n' for key, value in values.items()))
     (conf / "log4j.properties").write_text(_LOGGING)
+    (conf / "log4j-cli.properties").write_text(_CLIENTS_LOGGING)
 
 
 _LOGGING: Final = """rootLogger.level = INFO
@@ -210,6 +211,13 @@ appender.main.type = File
 appender.main.fileName = ${sys:log.file}
 appender.main.layout.type = PatternLayout
 appender.main.layout.pattern = %d %-5p %c{1} - %m%n
+"""
+_CLIENTS_LOGGING: Final = """rootLogger.level = INFO
+rootLogger.appenderRef.console.ref = Console
+appender.console.name = Console
+appender.console.type = Console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d %-5p %c{1} - %m%n
 """
 
 
