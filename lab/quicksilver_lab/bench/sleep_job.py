@@ -59,6 +59,7 @@ class SleepJob:
         self._ask_counts: dict[tuple[int, int], int] = {}
         self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
         self._strict: set[tuple[int, int]] = set()
+        self._labels: dict[tuple[int, int], str] = {}
         self._types: dict[tuple[int, int], y.ExecutionTypeRequestProto] = {}
         self._running: dict[str, SleepTask] = {}
         self._release: list[y.ContainerIdProto] = []
@@ -75,14 +76,19 @@ class SleepJob:
         strict: bool = False,
         opportunistic: bool = False,
         enforced: bool = False,
+        label: str = "",
     ) -> list[SleepTask]:
-        """Want so many more tasks; at first on `hosts` where there are any, later anywhere; strict: nowhere else."""
+        """Want so many more tasks; at first on `hosts` where there are any, later anywhere; strict: nowhere else.
+
+        hosts: names of racks, which begin with a slash, among them; label: the node label of all rows.
+        """
         tasks = [SleepTask(seconds, priority, memory_mb) for _ in range(count)]
         self.tasks += tasks
         key = priority, memory_mb
         self._hosts[key] = tuple(hosts)
         if strict:
             self._strict.add(key)
+        self._labels[key] = label
         kind = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
         self._types[key] = y.ExecutionTypeRequestProto(execution_type=kind, enforce_execution_type=enforced)
         self._waiting.setdefault(key, deque()).extend(tasks)
@@ -123,6 +129,8 @@ class SleepJob:
             if self._ask_counts.get(key, 0) != len(waiting):
                 rows = _rows(key, len(waiting), self._hosts[key], key in self._strict)
                 for row in rows:
+                    if self._labels[key]:
+                        row.node_label_expression = self._labels[key]
                     row.execution_type_request.CopyFrom(self._types[key])
                 request.ask.extend(rows)
                 self._ask_counts[key] = len(waiting)
@@ -185,7 +193,8 @@ class SleepJob:
 
 def _rows(key: tuple[int, int], count: int, hosts: Sequence[str], strict: bool) -> list[y.ResourceRequestProto]:
     rows = []
-    for name in (*hosts, "/default-rack", "*") if hosts else ("*",):
+    racks = () if not hosts or any(name.startswith("/") for name in hosts) else ("/default-rack",)
+    for name in (*hosts, *racks, "*"):
         relax = name in hosts or not strict
         row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=relax)
         row.priority.priority = key[0]

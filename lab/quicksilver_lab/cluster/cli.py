@@ -14,6 +14,7 @@ from rich.table import Table
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver_lab.cluster.cluster import Cluster, ClusterStatus
 from quicksilver_lab.cluster.errors import ClusterError
+from quicksilver_lab.cluster.hosts.cli import hosts, on
 from quicksilver_lab.cluster.progress import FewLines
 from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
 from quicksilver_lab.cluster.spec import ClusterSpec
@@ -37,6 +38,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON: as `qu
 @click.group("cluster", cls=CommandGroup)
 def cluster() -> None:
     """A real Hadoop cluster on this machine."""
+
+
+cluster.add_command(hosts)
+cluster.add_command(on)
 
 
 @cluster.command("start")

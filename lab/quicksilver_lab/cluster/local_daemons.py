@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
@@ -166,11 +166,15 @@ class LocalDaemons:
             YAML().dump({**sections, **self._sections}, file)
         return path
 
+    def command(self, name: str, argv: Sequence[str]) -> list[str]:
+        """Return the command line of the proxy or of a node's sidecar; a cluster of many hosts runs it on one."""
+        return list(argv)
+
     def _spawn(self, name: str, arguments: list[str]) -> None:
         log = self.log(name).open("ab")
         self._logs.append(log)
         supervisor = ["supervise", "--standby" if self._standby else "--no-standby", "--"] if self.supervised else []
-        command = [sys.executable, "-m", "quicksilver", *supervisor, *arguments]
+        command = self.command(name, [sys.executable, "-m", "quicksilver", *supervisor, *arguments])
         env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
         if self.cluster.spec.kerberos:
             env |= self.cluster.kerberos.env
