@@ -17,6 +17,7 @@ from quicksilver.common.kerberos.keytab import Keytab
 from rm_proxy.coordinator.error_budget import BudgetLimits
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
+_BIND_HOST: Final = "yarn.resourcemanager.bind-host"
 _SYSTEM_STORES: Final = (Path("/var/lib/quicksilver/proxy/proxy.db"), Path("/var/lib/quicksilver/proxy.db"))
 """The packages give each daemon a directory of its own; a container with one daemon needs the parent alone."""
 
@@ -25,7 +26,8 @@ class ProxySettings(SettingsModel):
     """The admin's settings; each has a default or comes from HADOOP_CONF_DIR, except `upstream` or `rm_conf_dir`."""
 
     listen: AddressText | None = None
-    """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR."""
+    """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR, on the
+    interfaces that yarn.resourcemanager.bind-host names."""
     upstream: AddressText | None = None
     """Where the ResourceManager's scheduler listens now that it was moved; default: from `rm_conf_dir`."""
     rm_conf_dir: Path | None = None
@@ -160,7 +162,8 @@ class ProxySettings(SettingsModel):
             )
         rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
         journal = self._journal(listen)
-        return Endpoints(listen, upstream, rm_web, self.rest_listen, self.store, journal)
+        bind_host = "" if self.listen else self._rm_conf(conf).text(_BIND_HOST) or ""
+        return Endpoints(listen, upstream, rm_web, self.rest_listen, self.store, journal, bind_host)
 
     @property
     def store(self) -> str:
@@ -181,8 +184,10 @@ class ProxySettings(SettingsModel):
                 place="proxy.upstream",
                 remedy="name the address to which the ResourceManager's scheduler was moved, e.g. rmhost:18030",
             )
-        own = load_hadoop_conf(self.rm_conf_dir, conf.env, resourcemanager=True)
-        return own.rm_address(SCHEDULER, self.rm_id)
+        return self._rm_conf(conf).rm_address(SCHEDULER, self.rm_id)
+
+    def _rm_conf(self, conf: HadoopConf) -> HadoopConf:
+        return load_hadoop_conf(self.rm_conf_dir, conf.env, resourcemanager=True) if self.rm_conf_dir else conf
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +202,13 @@ class Endpoints:
     store_url: str = field(repr=False)
     journal: Path
     """The state from which a restarted proxy continues; one file for each listener."""
+    bind_host: str = ""
+    """Where the ResourceManager binds in place of its own address, and the proxy with it; "" for that of `listen`."""
+
+    @property
+    def bound(self) -> Address:
+        """The address that the proxy binds to."""
+        return Address(self.bind_host or self.listen.host, self.listen.port)
 
 
 def default_store_url() -> str:

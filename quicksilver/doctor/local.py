@@ -18,10 +18,11 @@ from sqlalchemy.engine import make_url
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.checks.client import public_scheduler
-from quicksilver.doctor.checks.nm import is_loopback
+from quicksilver.doctor.checks.nm import ADDRESS, is_loopback
 from quicksilver.doctor.collect import CollectPlaces
 from quicksilver.doctor.model import DoctorMachine, DoctorSite, Facts, Secret, Unchecked
 from quicksilver.doctor.node_size import shrinks
+from sidecar.config import SidecarSettings
 from sidecar.resizer.probe import choose
 from sidecar.service.journal_file import default_state_dir
 
@@ -167,7 +168,20 @@ def _node_side(machine: DoctorMachine, facts: Facts, unchecked: list[Unchecked])
         resizer=resizer,
         resizer_why=why,
         listeners=_listeners(site, facts.settings.sidecar.intercept, unchecked) if site else None,
+        listen_addresses=_listen_addresses(site, facts.settings.sidecar) if site else None,
     )
+
+
+def _listen_addresses(site: DoctorSite, sidecar: SidecarSettings) -> dict[str, tuple[str, ...]] | None:
+    """Return the name of the address on which the sidecar listens alone, with what it stands for; None without one."""
+    if sidecar.intercept == "nftables":
+        return None  # the rule has the addresses of all interfaces
+    try:
+        address = sidecar.listen or site.conf.address(ADDRESS)
+        infos = socket.getaddrinfo(address.host, address.port, socket.AF_INET, socket.SOCK_STREAM)
+    except (SettingsError, OSError):
+        return None  # the sidecar names it itself as it starts
+    return {address.host: tuple(str(info[4][0]) for info in infos)}
 
 
 def _resizer(facts: Facts, site: DoctorSite | None, root: bool) -> tuple[str | None, tuple[str, ...]]:

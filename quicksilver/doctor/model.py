@@ -341,6 +341,8 @@ class DoctorMachine:
     journal_writable: bool | None = None
     listeners: Mapping[str, str] | None = None
     """Listeners on the NodeManager's ports, on addresses that others reach: `host:port` to a process name."""
+    listen_addresses: Mapping[str, tuple[str, ...]] | None = None
+    """Where the sidecar listens: the name that says so, and the addresses for which it stands on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def run(
     """
     endpoints = settings.endpoints(conf)
     security.allow(endpoints.rest_listen, "proxy.rest_listen")
-    listen = bound_socket(*endpoints.listen, name=SCHEDULER_SOCKET)
+    listen = bound_socket(*endpoints.bound, name=SCHEDULER_SOCKET)
     rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
 
     async def serving() -> None:

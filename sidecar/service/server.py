@@ -109,7 +109,7 @@ class Sidecar:
         self.node = self._make_node(choice)
         self._reloader = Reloader(source, ("sidecar", settings), policies, self._use, self._audit, security)
         self._guardian = Guardian(place.group(settings.cgroup))
-        self._redirect = Redirect(place.known_as, place.listen.port) if settings.intercept == "nftables" else None
+        self._redirect = _redirect(settings, place)
         self._handing_over = False
         """Whether another process takes over at once."""
         self._stop = asyncio.Event()
@@ -413,3 +413,13 @@ class Sidecar:
         while True:
             await asyncio.sleep(self.settings.ping_s)
             self.dispatcher.gates.ping()
+
+
+def _redirect(settings: SidecarSettings, place: Place) -> Redirect | None:
+    """Return the rule by which starts come here, None without one.
+
+    Without `upstream` the NodeManager listens on all interfaces (SidecarSettings.place).
+    """
+    if settings.intercept != "nftables":
+        return None
+    return Redirect(place.known_as, place.listen.port, place.upstream.host, everywhere=settings.upstream is None)

@@ -13,8 +13,9 @@ from tests.paths import DOCS
 
 def site(directory: Path, **properties: str) -> HadoopConf:
     directory.mkdir(exist_ok=True)
+    names = {name: name.replace("bind_", "bind-").replace("_", ".") for name in properties}
     rows = "".join(
-        f"<property><name>yarn.resourcemanager.{k.replace('_', '.')}</name><value>{v}</value></property>"
+        f"<property><name>yarn.resourcemanager.{names[k]}</name><value>{v}</value></property>"
         for k, v in properties.items()
     )
     (directory / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
@@ -35,6 +36,19 @@ def test_the_resource_managers_own_configuration_tells_it_too(tmp_path: Path) ->
     conf = site(tmp_path / "clients", hostname="rm")
     endpoints = ProxySettings(rm_conf_dir=tmp_path / "rm").endpoints(conf)
     assert endpoints.upstream == Address("127.0.0.1", 18030)
+
+
+def test_the_proxy_binds_where_the_resource_manager_does(tmp_path: Path) -> None:
+    site(tmp_path / "rm", hostname="rm", bind_host="0.0.0.0", scheduler_address="rm:18030")
+    conf = site(tmp_path / "clients", hostname="rm")
+    endpoints = ProxySettings(rm_conf_dir=tmp_path / "rm").endpoints(conf)
+    assert (endpoints.listen, endpoints.bound) == (Address("rm", 8030), Address("0.0.0.0", 8030))
+    assert endpoints.upstream == Address("rm", 18030)
+    assert endpoints.journal.name == "attempts-rm-8030.journal"
+    fixed = ProxySettings.model_validate({"rm_conf_dir": tmp_path / "rm", "listen": "rm:8030"}).endpoints(conf)
+    assert fixed.bound == Address("rm", 8030)
+    plain = ProxySettings.model_validate({"upstream": "rm:18030"}).endpoints(conf)
+    assert plain.bound == plain.listen
 
 
 def test_a_keytab_is_looked_at_before_anything_starts(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""Unmodified frameworks on YARN beside MapReduce, on a real local cluster: Spark that grows and shrinks, Flink."""
+"""Unmodified frameworks on YARN beside MapReduce, on a real local cluster: Spark, Flink, Tez and Hive."""

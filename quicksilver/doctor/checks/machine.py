@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.common.hadoop.hadoop_version import HadoopVersion
+from quicksilver.doctor.checks.live import numbers
+from quicksilver.doctor.checks.nm import is_loopback
 from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import DoctorMachine, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.node_size import MEMORY, shrinks
@@ -28,6 +30,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     if machine.is_node:
         yield from _journal(machine)
         yield from _listeners(machine)
+        yield from _own_name(machine)
         yield from _resizing(machine, facts)
         yield from _memory(machine, facts)
 
@@ -99,6 +102,16 @@ def _listeners(machine: DoctorMachine) -> Iterator[Finding]:
         yield finding(
             "node-listeners", DoctorPlace(machine.host, "nodemanager"), state, "the sidecar alone", why, remedy
         )
+
+
+def _own_name(machine: DoctorMachine) -> Iterator[Finding]:
+    for name, addresses in (machine.listen_addresses or {}).items():
+        if not is_loopback(name) and addresses and all(map(is_loopback, addresses)):
+            why = "the sidecar listens there alone: no other host reaches this node"
+            text = f"have {name} stand for this host's own address in /etc/hosts, or set sidecar.intercept=nftables"
+            state = f"{name} stands for {', '.join(addresses)} on this host"
+            place = DoctorPlace(machine.host, "nodemanager")
+            yield finding("nm-hostname", place, state, "an address that other hosts reach", why, Remedy(text))
 
 
 def _resizing(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:

@@ -58,6 +58,7 @@ def test_nothing_is_wrong_with_a_good_one() -> None:
         ("not-root", {"root": False}),
         ("cgroup-version", {"cgroup": "v2"}),
         ("journal-rights", {"journal_writable": False}),
+        ("nm-hostname", {"listen_addresses": {"node1": ("127.0.1.1",)}}),
         ("journal-rights", {"journal_dir": None, "journal_writable": None}),
         ("node-listeners", {"listeners": {"10.0.0.7:8041": "NodeManager"}}),
     ],
@@ -102,6 +103,7 @@ def test_this_machine_is_looked_at_and_what_is_not_is_said(tmp_path: Path) -> No
     assert (seen.machine.is_node, seen.machine.is_proxy) == (True, False)
     assert seen.machine.memory_mb > 100
     assert seen.machine.listeners is not None
+    assert seen.machine.listen_addresses == {"127.0.0.11": ("127.0.0.11",)}
     assert "running daemons" in {item.subject for item in seen.unchecked}
     seen = look_here(read_files(CollectPlaces(copy.yaml, copy.conf.client)), CollectPlaces(), offline=False)
     assert seen.machine is not None and seen.machine.is_proxy  # the scheduler's address is loopback

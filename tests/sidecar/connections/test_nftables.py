@@ -71,13 +71,14 @@ def answer(sock: socket.socket, address: Address) -> bytes:
 def test_what_is_told_to_nft() -> None:
     redirect = Redirect(Address("node-1.example", 8041), 8392)
     assert redirect.table == "quicksilver_node_1_example_8041"
-    text = redirect.rules("10.0.0.7")
+    text = redirect.rules(["10.0.0.7"])
     assert text.startswith(f"add table inet {redirect.table}\ndelete table inet {redirect.table}\n")
     for hook in ("output", "prerouting"):
         chain = f"chain {hook} {{ type nat hook {hook} priority -110; meta l4proto tcp ip daddr . tcp dport @live"
         assert f"{chain} redirect to :8392; }}" in text
-    assert text.endswith(redirect.refreshing("10.0.0.7"))
+    assert text.endswith(redirect.refreshing(["10.0.0.7"]))
     assert "{ 10.0.0.7 . 8041 }" in text
+    assert "{ 10.0.0.7 . 8041, 10.8.0.7 . 8041 }" in redirect.refreshing(["10.0.0.7", "10.8.0.7"])
 
 
 def test_nft_that_is_not_there_or_may_not_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +103,7 @@ def test_a_refresh_that_fails_is_told_once_and_set_anew(monkeypatch: pytest.Monk
             raise RedirectError("no", place="x", remedy="y")
 
     monkeypatch.setattr(nftables, "run_nft", nft)
-    redirect = Redirect(NODE, 8392)
+    redirect = Redirect(NODE, 8392, everywhere=False)
     with capture_logs() as logs:
         redirect.refresh()
         redirect.refresh()
@@ -111,7 +112,14 @@ def test_a_refresh_that_fails_is_told_once_and_set_anew(monkeypatch: pytest.Monk
         redirect.refresh()
     assert [line["log_level"] for line in logs] == ["error", "info"]
     assert redirect.why == ""
-    assert said[:2] == [redirect.refreshing(NODE.host), redirect.rules(NODE.host)]
+    assert said[:2] == [redirect.refreshing([NODE.host]), redirect.rules([NODE.host])]
+
+
+def test_a_node_that_is_its_own_upstream_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nftables, "run_nft", lambda _: None)
+    redirect = Redirect(Address("127.0.0.1", 8041), 8392, everywhere=False)
+    with pytest.raises(RedirectError, match=r"no address beside 127.0.0.1.*have the node's name stand for"):
+        redirect.install()
 
 
 def test_where_the_sidecar_stands_with_nftables(tmp_path: Path) -> None:
@@ -161,6 +169,29 @@ def test_the_rule_sends_here_and_expires_by_itself(own_network: None, monkeypatc
         redirect.remove()
         redirect.remove()
     assert rules() == before
+
+
+@pytest.mark.netns
+def test_all_interfaces_are_redirected(own_network: None) -> None:
+    """The node's name stands for 127.0.1.1, as Debian has it; others come by one of two networks."""
+    others = ["10.1.0.7", "10.2.0.7"]
+    for number, address in enumerate(others):
+        subprocess.run(["ip", "link", "add", f"card{number}", "type", "bridge"], check=True)
+        subprocess.run(["ip", "address", "add", f"{address}/24", "dev", f"card{number}"], check=True)
+        subprocess.run(["ip", "link", "set", f"card{number}", "up"], check=True)
+    with (
+        socket.create_server(("0.0.0.0", 8392)) as ours,
+        socket.create_server(("0.0.0.0", NODE.port)) as theirs,
+    ):
+        redirect = Redirect(Address("127.0.1.1", NODE.port), 8392)
+        redirect.install()
+        for address in (*others, "127.0.1.1"):
+            assert answer(ours, Address(address, NODE.port)) == b"taken", address
+        assert answer(theirs, Address("127.0.0.1", NODE.port)) == b"taken", "the sidecar's own way is free"
+        subprocess.run(["ip", "address", "add", "10.3.0.7/24", "dev", "card1"], check=True)
+        redirect.refresh()
+        assert answer(ours, Address("10.3.0.7", NODE.port)) == b"taken", "an address that came later"
+        redirect.remove()
 
 
 def test_it_is_kept_until_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
