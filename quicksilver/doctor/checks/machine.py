@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.common.hadoop.hadoop_version import HadoopVersion
-from quicksilver.doctor.checks.live import numbers
 from quicksilver.doctor.checks.nm import is_loopback
 from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import DoctorMachine, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity

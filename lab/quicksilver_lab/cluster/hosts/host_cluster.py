@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -70,16 +70,17 @@ class _HostProcesses(DaemonProcesses):
     def check_ports(self, daemons: Iterable[Daemon]) -> None:
         """Check nothing: nobody else is on these hosts."""
 
-    def spawn(self, daemons: Sequence[Daemon], launcher: Launcher, progress: Progress) -> None:
+    def spawn(self, daemons: Sequence[Daemon], launcher_of: Callable[[str], Launcher], progress: Progress) -> None:
         """Start daemons on their hosts."""
         there = []
         for daemon in daemons:
+            launcher = launcher_of(daemon.name)
             opts = (f"-Dproc_{daemon.name}", *daemon.java_opts)
             java = launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
             host = host_of(self._host_spec, daemon.name)
             argv = self._hosts.argv(host, daemon.argv or java, self._host_spec.workdir)
             there.append(replace(daemon, argv=tuple(argv)))
-        super().spawn(there, launcher, progress)
+        super().spawn(there, launcher_of, progress)
 
 
 class _HostConf(ConfDirs):

@@ -10,7 +10,7 @@ import json
 import os
 
 SCRIPT_DIR = os.path.dirname(os.path.abspath(__file__))
-# The server names its own; else it is in resources/stacks, seen from resources/common-services or from resources/mpacks.
+# The server names its own; else it is in resources/stacks, seen from resources/common-services or resources/mpacks.
 PLACES = [os.path.join(SCRIPT_DIR, "../" * up + "stacks/service_advisor.py") for up in (3, 5)]
 PARENT_FILE = os.environ.get("BASE_SERVICE_ADVISOR") or next(
     (place for place in PLACES if os.path.exists(place)), PLACES[0]
