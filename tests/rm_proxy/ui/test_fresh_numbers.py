@@ -85,6 +85,7 @@ def test_a_node(polls: Polls) -> None:
 
 def test_the_policies(polls: Polls) -> None:
     before = polls.data("policies")["policies"]["version"]
-    polls.proxy.world.policies.number += 1
+    policies = polls.proxy.world.policies
+    polls.proxy.world.switch(policies.numbered(policies.number + 1))
     after = polls.data("policies")["policies"]["version"]
     assert before != after == polls.proxy.world.policies.version and polls.asked == ["changes"]
