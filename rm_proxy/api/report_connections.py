@@ -179,7 +179,7 @@ class ReportConnection:
 
     def _ack_frame(self, ack: Ack) -> tuple[FrameKind, bytes]:
         before, self._targets = self._targets, ack.targets
-        if ack.targets is None or (ack.targets is not before and ack.targets != before):
+        if ack.targets is None or _differ(ack.targets, before):
             return FrameKind.ACK, ack.model_dump_json(exclude_defaults=True).encode()
         if ack.drain == "" and ack.active and not (ack.drop or ack.shed or ack.promoted):  # as nearly always
             return FrameKind.ACK_SAME_TARGETS, b'{"events_to":%d,"drain":""}' % ack.events_to
@@ -229,6 +229,10 @@ class ReportConnection:
             self.end("the sidecar does not read")
             return
         transport.write(frame(kind, body))
+
+
+def _differ(targets: Targets, before: Targets | None) -> bool:
+    return before is None or (targets is not before and targets.__dict__ != before.__dict__)
 
 
 class ReportUpgrade:

@@ -40,8 +40,8 @@ class DeltaModel(Message):
     """How many of the first events of the report before are acknowledged."""
     gone: tuple[int, ...] = ()
     """Places of containers that are no more."""
-    order: tuple[int, ...] | None = None
-    """Places of the rest and of the new ones behind it, in their order; None: as they are."""
+    order: tuple[int, ...] = ()
+    """Places of the rest and of the new ones behind it, in their order; where it is not there: as they are."""
 
 
 def _delta_model() -> type[DeltaModel]:
@@ -181,7 +181,7 @@ class DeltaReader:
     read_report, read_delta: read a body within bounds, and raise ValidationError.
     """
 
-    def __init__(self, read_report: Callable[[bytes], Report], read_delta: Callable[[bytes], DeltaModel]) -> None:
+    def __init__(self, read_report: Callable[[bytes], Report], read_delta: Callable[[bytes], dict[str, Any]]) -> None:
         self._read_report, self._read_delta = read_report, read_delta
         self._report: Report | None = None
         self._bytes = 0
@@ -207,35 +207,30 @@ class DeltaReader:
         return self._report
 
 
-def _apply(report: Report, delta: DeltaModel) -> None:
+def _apply(report: Report, delta: dict[str, Any]) -> None:
     """Change a report. Raises FrameError before anything is changed."""
-    if delta.base != report.seq:
-        raise FrameError(f"a change of report {delta.base} came after report {report.seq}")
-    known, fields = report.containers, delta.__dict__
-    columns = {name: fields["columns"].__dict__[name] for name in _set_in(fields["columns"])}
-    for places in (delta.gone, *columns.values()):
+    if delta["base"] != report.seq:
+        raise FrameError(f"a change of report {delta['base']} came after report {report.seq}")
+    now, known = report.__dict__, report.containers  # the values are checked
+    columns, gone, forgotten = delta.get("columns", {}), delta.get("gone", ()), delta.get("forgotten", 0)
+    for places in (gone, *columns.values()):
         _check_places(places, len(known))
-    if delta.forgotten > len(report.events):
-        raise FrameError(f"{delta.forgotten} of {len(report.events)} events are forgotten")
-    containers = known
-    if delta.gone or fields["new"] or delta.order is not None:
-        containers = _listed(known, set(delta.gone), fields["new"], delta.order)
-    passed_s = delta.passed_s
+    if forgotten > len(report.events):
+        raise FrameError(f"{forgotten} of {len(report.events)} events are forgotten")
+    new, order = delta.get("new", ()), delta.get("order")
+    if gone or new or order is not None:
+        now["containers"] = _listed(known, set(gone), new, order)
+    if forgotten or "events" in delta:
+        now["events"] = [*report.events[forgotten:], *delta.get("events", ())]
+    for name in delta.keys() & _FIELD_SET:
+        now[name] = delta[name]
+    now["seq"] = delta["seq"]
+    passed_s = delta["passed_s"]
     for container in known:
         _advance(container.__dict__, passed_s)
     for name, values in columns.items():
         for place, value in values.items():
             known[place].__dict__[name] = value
-    now = report.__dict__  # the values are checked
-    for name in delta.model_fields_set & _FIELD_SET:
-        now[name] = fields[name]
-    now["seq"], now["containers"] = delta.seq, containers
-    if delta.forgotten or fields["events"]:
-        now["events"] = [*report.events[delta.forgotten :], *fields["events"]]
-
-
-def _set_in(model: Message | None) -> Iterable[str]:
-    return () if model is None else model.model_fields_set
 
 
 def _listed(
