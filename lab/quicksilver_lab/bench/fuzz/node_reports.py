@@ -24,7 +24,7 @@ _VALUES: Final[tuple[Any, ...]] = (None, True, "", "x", "NaN", 0.5, -1, 1e308, [
 _STATES: Final = tuple(ContainerState)
 
 
-class _Transport(asyncio.Transport):
+class _KeepingTransport(asyncio.Transport):
     """Keeps what the proxy writes until it is looked at."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class NodeReports:
     def __init__(self, world: Coordinator, max_bytes: int) -> None:
         self.over = False
         self._world, self._now_s = world, 1.0
-        self._transport, self._frames = _Transport(), FrameReader(1 << 20)
+        self._transport, self._frames = _KeepingTransport(), FrameReader(1 << 20)
         self._connection = ReportConnection(NODE, {"type": "http"}, self._handle, max_bytes, self._closed)
         self._connection.connection_made(self._transport)
 
@@ -94,7 +94,7 @@ class NodeReports:
         return self._connection.pending
 
 
-class _Node:
+class _ChangingNode:
     """A node whose state changes from report to report."""
 
     def __init__(self, rng: Random) -> None:
@@ -152,7 +152,7 @@ class _Node:
 
 def report_steps(rng: Random) -> Iterator[tuple[str, bytes]]:
     """Yield frames of a node, whole and broken ones, and rounds between them."""
-    node = _Node(rng)
+    node = _ChangingNode(rng)
     while True:
         kind, body = node.frame()
         if rng.random() < 0.02:
