@@ -81,10 +81,9 @@ _SERVICES: Final = "hadoop-yarn-services-core"
 RELEASES: Final[Mapping[str, HadoopRelease]] = {
     release.version: release
     for release in (
-        HadoopRelease("3.1.1", newest_java=17, additions=_JAVA_EE),
+        HadoopRelease("3.1.1", additions=_JAVA_EE),
         HadoopRelease(
             "3.2.4",
-            newest_java=17,
             without=frozenset({_SHELL, _SERVICES}),
             versions=dict.fromkeys(_USER_CODE, "3.1.1"),
             additions=_JAVA_EE,
@@ -95,6 +94,7 @@ RELEASES: Final[Mapping[str, HadoopRelease]] = {
         HadoopRelease(
             "3.5.0",
             oldest_java=17,
+            newest_java=25,
             without=frozenset({_SHELL, _SERVICES}),
             versions=dict.fromkeys(_USER_CODE, DEFAULT),
         ),
