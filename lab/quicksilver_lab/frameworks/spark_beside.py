@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
@@ -27,7 +26,7 @@ import click
 from quicksilver_lab.bench.emulator.rm import FAIR
 from quicksilver_lab.bench.mercury.competitors import FAIR as SEVERAL
 from quicksilver_lab.bench.mercury.competitors import PREEMPTING, STARVED
-from quicksilver_lab.bench.sleep_job import job
+from quicksilver_lab.bench.sleep_job import all_lives, job
 from quicksilver_lab.cluster import Cluster, ClusterSpec
 from quicksilver_lab.cluster.local_daemons import running
 from quicksilver_lab.cluster.ports import free_base_port
@@ -36,6 +35,7 @@ from quicksilver_lab.frameworks.spark_jobs import EXECUTOR_MB, SparkRounds
 from quicksilver_lab.workloads import spark
 from quicksilver_lab.workloads.clients import Progress
 from quicksilver_lab.workloads.environment import Progresses, finish, interruptible, one_line_errors
+from quicksilver_lab.workloads.records import application_of, is_master
 from quicksilver_lab.workloads.spark import DEFAULT_PYTHON, Installation
 
 FAIR_SCHEDULER, GUARANTEED, QUEUEABLE = "fair", "default", "default_spark_q"
@@ -43,10 +43,12 @@ SYSTEMS: Final = (FAIR_SCHEDULER, GUARANTEED, QUEUEABLE)
 """The Fair Scheduler; preset `default` with Spark guaranteed; the same with Spark's executors queueable."""
 NODES, PLACES = 3, 4
 _POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
-    GUARANTEED: {"preset": "default", "routes": [{"match": {"type": "YARN"}, "policy": "only_q"}]},
+    GUARANTEED: {"preset": "default"},
     QUEUEABLE: {"preset": "default", "routes": [{"match": {"type": ["YARN", "SPARK"]}, "policy": "only_q"}]},
 }
 _YARN: Final = {"yarn.nodemanager.pmem-check-enabled": "false", "yarn.log-aggregation-enable": "false"}
+_STEP: Final = {"yarn.scheduler.increment-allocation-mb": "256"}
+"""The Fair Scheduler's step, by default 1024: as the Capacity Scheduler's, which is the smallest container."""
 _LONG_TASK_S: Final = 8.0
 _LONG_TASKS: Final = 600
 _FIRST_S: Final = 20.0
@@ -61,7 +63,10 @@ class BesideRun:
     system: str
     spark_s: float
     """From the begin of the Spark application to its end."""
-    first_executor_s: float
+    first_place_s: float
+    """From the begin of its first job, which wants the executors, until a container of one ran, by the NodeManagers."""
+    last_place_s: float
+    """Until the containers of as many ran as it may have at once."""
     tasks: int
     repeated: int
     """Spark's tasks that were done again, or killed."""
@@ -77,7 +82,7 @@ class BesideRun:
 def spec(system: str, workdir: Path) -> ClusterSpec:
     """Return the cluster of a system."""
     stock = system == FAIR_SCHEDULER
-    fair = {"yarn.resourcemanager.scheduler.class": FAIR, **SEVERAL, **PREEMPTING}
+    fair = {"yarn.resourcemanager.scheduler.class": FAIR, **SEVERAL, **PREEMPTING, **_STEP}
     fair["yarn.scheduler.fair.allocation.file"] = str(allocation_file(workdir / system))
     return ClusterSpec(
         workdir=workdir / system,
@@ -137,17 +142,21 @@ async def _beside(
         tasks = long.ask(_LONG_TASKS, _LONG_TASK_S, memory_mb=EXECUTOR_MB)
         await long.until(lambda: sum(bool(task.containers) for task in tasks) >= NODES * PLACES, within_s=60.0)
         await asyncio.sleep(_FIRST_S - _LONG_TASK_S)
-        before, began_s = sum(task.done for task in tasks), time.time()
+        before = sum(task.done for task in tasks)
         submitted = await asyncio.to_thread(
             spark_jobs.submit, cluster, installation, name, rounds, "client", {"spark.yarn.queue": "spark"}
         )
-        _, history = await asyncio.to_thread(submitted.wait, _WITHIN_S)
+        application, history = await asyncio.to_thread(submitted.wait, _WITHIN_S)
         done = sum(task.done for task in tasks) - before
         long.tasks = []  # the rest is given up
+    lives = all_lives(cluster).items()
+    ran = [life.running_s for name, life in lives if application_of(name) == application and not is_master(name)]
+    places_s = sorted(at_s - history.jobs_s[0] for at_s in ran if at_s is not None)
     return BesideRun(
         system=system,
         spark_s=round(history.wall_s, 1),
-        first_executor_s=round(min(history.added.values()) - began_s, 1),
+        first_place_s=round(places_s[0], 1),
+        last_place_s=round(places_s[: rounds.most_executors][-1], 1),
         tasks=history.tasks,
         repeated=history.repeated + history.lost,
         repeated_s=round(history.repeated_s, 1),

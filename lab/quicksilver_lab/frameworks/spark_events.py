@@ -17,6 +17,8 @@ class SparkHistory:
 
     began_s: float = 0.0
     ended_s: float | None = None
+    jobs_s: list[float] = field(default_factory=list)
+    """When each of its jobs (the program's actions) began."""
     added: dict[str, float] = field(default_factory=dict)
     """Executors by id, with the moment at which they registered."""
     removed: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -71,6 +73,8 @@ def history_of(lines: Iterable[str]) -> SparkHistory:
             history.began_s = event["Timestamp"] / 1000
         elif kind == "SparkListenerApplicationEnd":
             history.ended_s = event["Timestamp"] / 1000
+        elif kind == "SparkListenerJobStart":
+            history.jobs_s.append(event["Submission Time"] / 1000)
         elif kind == "SparkListenerExecutorAdded":
             history.added[event["Executor ID"]] = event["Timestamp"] / 1000
         elif kind == "SparkListenerExecutorRemoved":

@@ -31,6 +31,7 @@ EVENTS: list[dict[str, Any]] = [
     {"Event": "SparkListenerApplicationStart", "Timestamp": 10_000},
     {"Event": "SparkListenerExecutorAdded", "Timestamp": 12_000, "Executor ID": "1"},
     {"Event": "SparkListenerExecutorAdded", "Timestamp": 13_000, "Executor ID": "2"},
+    {"Event": "SparkListenerJobStart", "Submission Time": 13_500},
     stage(0, 0, 1),
     task(0, 0, 2.0),
     task(0, 1, 2.0),
@@ -56,6 +57,7 @@ def test_a_stage_that_makes_the_same_data_again_repeats_its_tasks(tmp_path: Path
     assert history.lost_reasons == {"ExecutorLostFailure": 1}
     assert history.removed == {"1": (20.0, "preempted")}
     assert history.at_once == 2
+    assert history.jobs_s == [13.5]
 
 
 def test_an_application_without_an_end_has_no_time_yet() -> None:
