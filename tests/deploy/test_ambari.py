@@ -133,6 +133,16 @@ def test_the_advisor_gives_one_yarn_site_to_all_hosts(advisor: Any, tmp_path: Pa
     assert str(clients.address("yarn.nodemanager.webapp.address")) == "node7.example:8042"
 
 
+def test_a_scheduler_that_counts_memory_alone_needs_a_vcore_for_each_container(advisor: Any) -> None:
+    site = SITE | {"yarn.nodemanager.resource.memory-mb": "40960", "yarn.scheduler.minimum-allocation-mb": "2048"}
+    vcores = "yarn.nodemanager.resource.cpu-vcores"
+    assert recommended(advisor, site)["yarn-site"][vcores] == "20"
+    calculator = {"yarn.scheduler.capacity.resource-calculator": "org.apache.hadoop.DominantResourceCalculator"}
+    assert recommended(advisor, site, capacity_scheduler=calculator)["yarn-site"][vcores] == "9"
+    site["yarn.resourcemanager.scheduler.class"] = "org.apache.hadoop.scheduler.fair.FairScheduler"
+    assert recommended(advisor, site)["yarn-site"][vcores] == "9"
+
+
 def test_the_advisor_moves_each_of_two_resourcemanagers(advisor: Any) -> None:
     site = {"yarn.resourcemanager.ha.rm-ids": "rm1, rm2", "yarn.resourcemanager.scheduler.address.rm1": "a:8035"}
     found = recommended(advisor, site)["yarn-site"]

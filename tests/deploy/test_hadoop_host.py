@@ -66,7 +66,7 @@ def test_a_node_is_set_up_once_and_goes_back_byte_for_byte(tmp_path: Path) -> No
     ]
     assert value(host, "yarn.nodemanager.hostname") == "node1.example"
     assert value(host, "yarn.nodemanager.bind-host") == "127.0.0.1"
-    assert value(host, "yarn.nodemanager.resource.cpu-vcores") == "5"
+    assert value(host, "yarn.nodemanager.resource.cpu-vcores") == "8"  # 8 GB of 1 GB: memory alone counts
     etc = tmp_path / "etc/quicksilver"
     assert "vcores: 4 " in (etc / "quicksilver.yaml").read_text()
     assert (etc / "tls/node1.example.crt").exists() and not (etc / "ca/ca.key").exists()

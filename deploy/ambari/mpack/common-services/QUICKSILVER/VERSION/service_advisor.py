@@ -10,7 +10,7 @@ import json
 import os
 
 SCRIPT_DIR = os.path.dirname(os.path.abspath(__file__))
-# The server names its own; else it is in resources/stacks, seen from resources/common-services or resources/mpacks.
+# The server names its own; else it is in resources/stacks, seen from common-services or from mpacks.
 PLACES = [os.path.join(SCRIPT_DIR, "../" * up + "stacks/service_advisor.py") for up in (3, 5)]
 PARENT_FILE = os.environ.get("BASE_SERVICE_ADVISOR") or next(
     (place for place in PLACES if os.path.exists(place)), PLACES[0]
@@ -21,6 +21,8 @@ with open(os.path.join(SCRIPT_DIR, "yarn.json")) as file:
     YARN = json.load(file)
 
 ADDRESS = "yarn.nodemanager.address"
+CLASS = "yarn.resourcemanager.scheduler.class"
+MEMORY = "yarn.nodemanager.resource.memory-mb"
 VCORES = "yarn.nodemanager.resource.cpu-vcores"
 SCHEDULER = "yarn.resourcemanager.scheduler.address"
 HOST = "yarn.resourcemanager.hostname"
@@ -63,14 +65,20 @@ class QUICKSILVERServiceAdvisor(service_advisor.ServiceAdvisor):
         vcores = own.get("vcores") or site.get(VCORES)
         if vcores:
             self.putProperty(configurations, "quicksilver-env", services)("vcores", vcores)
-        for name, value in self.yarn_site(site, vcores).items():
+        text = str(services["configurations"].get("capacity-scheduler", {}).get("properties", {}))
+        by_memory = "DominantResourceCalculator" not in text and "fair" not in site.get(CLASS, "")
+        for name, value in self.yarn_site(site, vcores, by_memory).items():
             put(configurations, "yarn-site", name, value)
         text = env.get("content")
         if text and YARN["begin"] not in text:
             put(configurations, "yarn-env", "content", text.rstrip("\n") + "\n" + YARN["env"])
 
-    def yarn_site(self, site, vcores):
-        """Return the properties of yarn-site that have to be as they are here."""
+    def yarn_site(self, site, vcores, by_memory):
+        """Return the properties of yarn-site that have to be as they are here.
+
+        by_memory: the scheduler counts no vcores, but the NodeManager does; then it needs one for each container that
+        its memory holds.
+        """
         found = dict(YARN["site"])
         ids = [name.strip() for name in site.get("yarn.resourcemanager.ha.rm-ids", "").split(",") if name.strip()]
         found[PORT] = site.get(PORT, "8030")
@@ -85,7 +93,9 @@ class QUICKSILVERServiceAdvisor(service_advisor.ServiceAdvisor):
         elif NODE_PORT in site:
             found[NODE_PORT] = site[NODE_PORT]
         if vcores:
-            found[VCORES] = str(int(vcores) + 1)
+            smallest_mb = int(site.get("yarn.scheduler.minimum-allocation-mb") or 1024)
+            containers = int(site.get(MEMORY) or 8192) // max(1, smallest_mb) if by_memory else 0
+            found[VCORES] = str(max(int(vcores) + 1, containers))
         return found
 
 
