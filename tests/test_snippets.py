@@ -45,7 +45,7 @@ OTHER_PROGRAMS: Final = frozenset((
     "ansible-playbook", "apt", "apt-get", "awk", "bash", "cat", "cd", "cp", "curl", "dnf", "docker",
     "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "git", "grep", "hadoop", "install",
     "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync",
-    "scp", "sh",
+    "scp", "sh", "ambari-server", "aws", "gcloud", "helm", "kubectl",
     "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn",
     "xz", "yum", "zypper",
 ))

@@ -88,6 +88,7 @@ if [ "$(id -u)" -ne 0 ]; then
   exec sudo "$0" --package "$package" --keys "$keys" --wait "$wait_s"
 fi
 own=$state/bootstrap.sh
+systemctl reset-failed quicksilver-bootstrap 2>/dev/null # of an earlier try
 if ! {
   mkdir -p "$state" && chmod 0700 "$state" && cp "$0" "$own" && chmod 0700 "$own" &&
     systemd-run --unit=quicksilver-bootstrap "$own" --waits --package "$package" --keys "$keys" --wait "$wait_s"

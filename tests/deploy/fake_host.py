@@ -35,7 +35,7 @@ begin() {
 case $word in
 is-active) [ -e "$state/active-$unit" ]; exit ;;
 is-enabled) [ -e "$state/enabled-$unit" ]; exit ;;
-daemon-reload) exit ;;
+daemon-reload | reset-failed) exit ;;
 enable)
   if ! [ -e "$state/enabled-$unit" ]; then echo "enable $unit" >>"$root/calls"; touch "$state/enabled-$unit"; fi
   if [ "${now:-}" = yes ] && ! [ -e "$state/active-$unit" ]; then echo "start $unit" >>"$root/calls"; begin; fi ;;
