@@ -213,6 +213,12 @@ def test_safety_valves_are_written_once_and_put_back(
     valve = fake.valves["yarn-NODEMANAGER-BASE"]["nodemanager_config_safety_valve"] or ""
     assert valve.startswith(OWN) and prop(BIND, "0.0.0.0") not in valve and "node7" not in valve
     assert valve.count(f"<name>{BIND}</name>") == 1
+    later = tmp_path / "13-yarn-NODEMANAGER"  # what the agent makes of it at the next start
+    later.mkdir()
+    (later / "yarn-site.xml").write_text(f"<configuration>{text}{valve}</configuration>")
+    dirs = ["--conf-dir", str(conf), "--nm-conf-dir", str(tmp_path / "*-yarn-NODEMANAGER")]
+    found = json.loads(CliRunner().invoke(cli, ["doctor", "--offline", "--json", *dirs]).stdout)["findings"]
+    assert [each["code"] for each in found if each["severity"] != "note" and each["code"].startswith("nm-")] == []
     moved = fake.valves["yarn-RESOURCEMANAGER-BASE"]["resourcemanager_config_safety_valve"] or ""
     assert "<value>rm:${quicksilver.resourcemanager.scheduler.port}</value>" in moved
     assert valves(["apply", *words]) == 0 and fake.puts == 3
