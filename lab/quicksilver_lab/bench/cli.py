@@ -51,6 +51,10 @@ BENCHMARKS: Final = {
     "moves": BenchCommand(
         "quicksilver_lab.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."
     ),
+    "hosts": BenchCommand(
+        "quicksilver_lab.bench.hosts:hosts",
+        "Jobs on hosts in racks, with delay and loss between them, against stock Fair.",
+    ),
     "reloads": BenchCommand(
         "quicksilver_lab.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."
     ),
