@@ -77,9 +77,15 @@ class Inventory(Protocol):
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
 
-    @property
-    def why_no_grants(self) -> str:
-        """Why the ResourceManager grants no queueable containers; "" while it may."""
+
+class GrantOutlook(Protocol):
+    """Whether the ResourceManager grants queueable containers."""
+
+    why_none: str
+    """Why it grants none; "" while it may."""
+
+    def refused(self, now_s: float) -> None:
+        """Note that no node granted a container."""
 
 
 class TaskDurationsView(Protocol):
@@ -114,9 +120,6 @@ class Placing(Protocol):
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-
-    def count_refused(self, now_s: float) -> None:
-        """Count a queueable container that no node granted."""
 
     def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:
         """Choose nodes for the containers of a request together; None for those that choose one after the other."""
@@ -212,6 +215,10 @@ class ClusterView(Protocol):
     @property
     def inventory(self) -> Inventory:
         """Nodes and queues."""
+
+    @property
+    def grants(self) -> GrantOutlook:
+        """Whether there are any."""
 
     @property
     def durations(self) -> TaskDurationsView:

@@ -154,14 +154,11 @@ class Placer:
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-        self.state.grants.granted()
+        if not self.state.grants.seen:
+            self.state.grants.granted()
         node = self.state.nodes.get(live.node_id)
         if node is not None:
             node.count_granted(live, q)
-
-    def count_refused(self, now_s: float) -> None:
-        """Count a queueable container that no node granted."""
-        self.state.grants.refused(now_s)
 
 
 def _named(nodes: Sequence[str | None]) -> str:

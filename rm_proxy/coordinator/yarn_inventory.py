@@ -174,11 +174,6 @@ class YarnInventory:
             return set_by_admin
         return frameworks.hold_limit_s(app.type, limits.mapreduce_task_timeout_s)
 
-    @property
-    def why_no_grants(self) -> str:
-        """Why the ResourceManager grants no queueable containers; "" while it may."""
-        return self._state.grants.why_none
-
     # Queues
 
     def _queue(self, name: str) -> YarnQueue | None:

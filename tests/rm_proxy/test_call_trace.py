@@ -60,6 +60,7 @@ class Master:
     def __init__(self, policies: dict[str, Any]) -> None:
         self.world = coordinator(policies)
         self.wire, self.response_id = Wire(self.world), 0
+        self.world.grants.granted()  # the first grant is noted
         self.register()
         self.beat(row("*", 1, priority=10))  # what is made once is made
         for _ in range(3):

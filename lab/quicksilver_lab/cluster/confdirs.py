@@ -10,7 +10,7 @@ from quicksilver_lab.cluster import baseconf
 from quicksilver_lab.cluster.errors import SiteFileError
 from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.siteconf import Properties, expand, merge, read_site, write_site
-from quicksilver_lab.cluster.spec import MASTER, ClusterSpec, NodeAddresses, RmAddresses
+from quicksilver_lab.cluster.spec import MASTER, ClusterSpec, NodeAddresses, RmAddresses, hadoop_version
 
 LOG4J = """\
 log4j.rootLogger=INFO,console
@@ -108,7 +108,7 @@ def resourcemanager_overlay(spec: ClusterSpec, rm: RmAddresses) -> Properties:
         return {}
     port = str(spec.moved_scheduler.port)
     overlay = _with_own_values(read_overlay("resourcemanager"), {"quicksilver.resourcemanager.scheduler.port": port})
-    if not HadoopVersion(spec.hadoop_version(rm.daemon)).central_allocator:
+    if not HadoopVersion(hadoop_version(spec, rm.daemon)).central_allocator:
         overlay = merge(overlay, read_overlay("hadoop31/resourcemanager"))
     if not spec.ha:
         return overlay

@@ -10,7 +10,7 @@ from quicksilver_lab.cluster.kerberos import Kerberos, jvm_options
 from quicksilver_lab.cluster.runtime.jars import Jars, hadoop_jars
 from quicksilver_lab.cluster.runtime.java import Java, find_java
 from quicksilver_lab.cluster.runtime.releases import release
-from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.spec import ClusterSpec, hadoop_version
 
 
 class HadoopLaunchers:
@@ -32,7 +32,7 @@ class HadoopLaunchers:
 
     def of(self, daemon: str) -> Launcher:
         """Return that of a daemon, whose version may be another one."""
-        return self._launcher(self._spec.hadoop_version(daemon))
+        return self._launcher(hadoop_version(self._spec, daemon))
 
     def _launcher(self, version: str, progress: Callable[[str], None] = lambda _: None) -> Launcher:
         if version not in self._by_version:

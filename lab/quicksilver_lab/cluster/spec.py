@@ -166,10 +166,6 @@ class ClusterSpec(BaseModel):
         """The last port of the range; another cluster may begin after it."""
         return self.base_port + _FIRST_NODE_OFFSET + _PORTS_PER_NODE * self.nodes - 1
 
-    def hadoop_version(self, daemon: str) -> str:
-        """Return the version of a daemon: its own, that of its kind, or the cluster's."""
-        return self.hadoop_of.get(daemon) or self.hadoop_of.get(daemon.partition("-")[0]) or self.hadoop
-
     def master(self, offset: int) -> HostPort:
         """Return the master's address `offset` ports above the base."""
         return HostPort(MASTER, self.base_port + offset)
@@ -289,3 +285,8 @@ class ClusterSpec(BaseModel):
             shuffle=HostPort(host, port + 3),
             tracker=HostPort(MASTER, port + 6),
         )
+
+
+def hadoop_version(spec: ClusterSpec, daemon: str) -> str:
+    """Return the version of a daemon: its own, that of its kind, or the cluster's."""
+    return spec.hadoop_of.get(daemon) or spec.hadoop_of.get(daemon.partition("-")[0]) or spec.hadoop

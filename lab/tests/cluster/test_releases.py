@@ -12,7 +12,7 @@ from quicksilver_lab.cluster.confdirs import resourcemanager_overlay
 from quicksilver_lab.cluster.errors import ReleaseError
 from quicksilver_lab.cluster.runtime.jars import Jars
 from quicksilver_lab.cluster.runtime.releases import DEFAULT, POM, RELEASES, release
-from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.cluster.spec import ClusterSpec, hadoop_version
 
 TAG = "{http://maven.apache.org/POM/4.0.0}"
 NODES_USED = "yarn.resourcemanager.opportunistic-container-allocation.nodes-used"
@@ -66,7 +66,7 @@ def test_a_daemon_has_its_own_version_that_of_its_kind_or_the_clusters() -> None
     versions = {"nodemanager": "3.3.6", "nodemanager-node2": "3.4.1"}
     spec = ClusterSpec(hadoop="3.4.2", hadoop_of=versions)
     names = ("resourcemanager", "nodemanager-node1", "nodemanager-node2", "namenode")
-    assert [spec.hadoop_version(name) for name in names] == ["3.4.2", "3.3.6", "3.4.1", "3.4.2"]
+    assert [hadoop_version(spec, name) for name in names] == ["3.4.2", "3.3.6", "3.4.1", "3.4.2"]
 
 
 @pytest.mark.parametrize(("version", "value"), [("3.1.1", "-1"), ("3.2.4", "-1"), ("3.3.6", "0"), ("3.5.0", "0")])

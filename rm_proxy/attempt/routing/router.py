@@ -336,8 +336,8 @@ class Router:
         app, request_id = view.app, entry.key.request_id
         if view.mode == "bypass":
             return ": ".join(part for part in ("bypass mode", self._cluster.modes.why_bypass(app.id)) if part)
-        if view.mode == "active" and not entry.only_q and self._cluster.inventory.why_no_grants:
-            return self._cluster.inventory.why_no_grants
+        if (why_none := self._cluster.grants.why_none) and view.mode == "active" and not entry.only_q:
+            return why_none
         if entry.beyond:
             return "asks for more than memory and vcores"
         if not -1 <= request_id <= ids.MAX_REQUEST_ID:

@@ -365,7 +365,7 @@ class Steering:
                 q.entry.add_q(replace(q.reason, tries=q.tries))
                 return
         self._table.park(q)
-        self._cluster.placer.count_refused(now_s)
+        self._cluster.grants.refused(now_s)
         self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
 
     def back_to_wanted(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:

@@ -68,7 +68,7 @@ def test_a_resource_manager_that_grants_nothing_is_learnt_from_three_containers(
     for _ in range(2):  # each is steered to the other node, and given up then
         am.gets()
         am.asks()
-    assert am.world.inventory.why_no_grants == LEARNT
+    assert am.world.grants.why_none == LEARNT
     am.gets()
     assert shown(am.asks(row("*", 7, priority=9))) == [("*", 7, "G", -1)]
 
@@ -80,4 +80,4 @@ def test_a_grant_says_that_there_are_some() -> None:
     am.gets(container(1, int(asked.resource_name.removeprefix("host")), asked))
     for _ in range(REFUSED):
         am.world.grants.refused(am.now_s)
-    assert am.world.inventory.why_no_grants == ""
+    assert am.world.grants.why_none == ""

@@ -35,7 +35,7 @@ def test_what_is_not_known_of_grants_leaves_them_as_they_were() -> None:
         seen = []
         for _ in range(3):
             await poller.grants()
-            seen.append(world.inventory.why_no_grants)
+            seen.append(world.grants.why_none)
         poller.start()
         await poller.close()
         return seen

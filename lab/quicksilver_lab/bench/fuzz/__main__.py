@@ -24,7 +24,9 @@ _ALL: Final = (*TARGETS, *HTTP_TARGETS)
 @click.option("--frames", type=click.IntRange(1), default=1_000_000, show_default=True, help="End after so many.")
 @click.option("--seconds", type=click.FloatRange(1), default=3600.0, show_default=True, help="Duration, seconds.")
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--target", "targets", type=click.Choice(_ALL), multiple=True, help="Only these; default: all.")
+@click.option(
+    "--target", "targets", type=click.Choice(_ALL), metavar="TARGET", multiple=True, help="Only these; default: all."
+)
 @click.option(
     "--corpus", type=click.Path(file_okay=False, path_type=Path), help="Folder for sessions with new outcomes."
 )
