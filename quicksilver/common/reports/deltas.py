@@ -155,13 +155,13 @@ def _compare(
 
 
 def _advance(fields: dict[str, Any], passed_s: float) -> None:
-    """Let the clocks of a container run."""
-    fields["since_s"] = round(fields["since_s"] + passed_s, 3)
+    """Let the clocks of a container run; to milliseconds, as reports have them."""
+    fields["since_s"] = int((fields["since_s"] + passed_s) * 1000 + 0.5) / 1000  # a quarter of what round() takes
     ago_s, starts_s = fields["shrunk_ago_s"], fields["starts_in_s"]
     if ago_s is not None:
-        fields["shrunk_ago_s"] = round(ago_s + passed_s, 3)
+        fields["shrunk_ago_s"] = int((ago_s + passed_s) * 1000 + 0.5) / 1000
     if starts_s is not None:
-        fields["starts_in_s"] = round(starts_s - passed_s, 3) if starts_s > passed_s else 0.0
+        fields["starts_in_s"] = int((starts_s - passed_s) * 1000 + 0.5) / 1000 if starts_s > passed_s else 0.0
 
 
 def _events(before: list[ContainerEvent], now: list[ContainerEvent]) -> dict[str, Any]:
