@@ -46,6 +46,8 @@ log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
 """
 _MARK: Final = "query:"
+_COLLECTIONS: Final = "commons-collections-3*.jar"
+"""Hive's tasks need it, and Hadoop has brought it no more since 3.4.2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,14 @@ class HiveSession:
     output: Path
     queries: tuple[str, ...]
 
+    def times(self) -> list[float]:
+        """Return the seconds that each statement took so far."""
+        return [float(seconds) for seconds in _TIME.findall(self.client.text)]
+
     def wait(self, timeout_s: float = clients.TIMEOUT_S) -> dict[str, QueryResult]:
         """Wait for the end; return the results by name of query. Raises JobFailedError, OutputError."""
-        text = self.client.wait(timeout_s)
-        times = [float(seconds) for seconds in _TIME.findall(text)]
+        self.client.wait(timeout_s)
+        times = self.times()
         parts = re.split(rf"^{_MARK}(\w+)$", self.output.read_text(), flags=re.MULTILINE)[1:]
         rows = {name: content.strip().splitlines() for name, content in zip(parts[::2], parts[1::2], strict=True)}
         if len(times) != len(self.queries) or tuple(rows) != self.queries:
@@ -112,6 +118,7 @@ class Hive:
             "hive.querylog.location": str(scratch / "log"),
             "hive.downloaded.resources.dir": str(scratch / "resources"),
             "hive.user.install.directory": "/user",
+            "hive.aux.jars.path": f"file://{next(self.jars.lib.glob(_COLLECTIONS))}",
             "hive.tez.container.size": "512",
             "hive.tez.java.opts": options,
             "tez.am.launch.cmd-opts": options,
@@ -135,12 +142,13 @@ class Hive:
             statements.append(f"create external table {name} ({retail.COLUMNS[name]}) {place}")
         self._start("hive-tables", statements).client.wait()
 
-    def session(
-        self, name: str, queries: Sequence[str] = tuple(retail.QUERIES), own: Sequence[str] = ()
-    ) -> HiveSession:
-        """Start a session with queries by their names; `own`: statements before them, such as `set mapred...`."""
-        statements = [line for query in queries for line in (f"!echo {_MARK}{query}", retail.QUERIES[query])]
-        return self._start(name, [*own, *statements], tuple(queries))
+    def session(self, name: str, queries: Sequence[str] = tuple(retail.QUERIES), gate: str = "") -> HiveSession:
+        """Start a session with queries by their names; before each, `gate` with the number of the query is run."""
+        statements = []
+        for number, query in enumerate(queries):
+            statements += [f"{gate} {number}"] if gate else []
+            statements += [f"!echo {_MARK}{query}", retail.QUERIES[query]]
+        return self._start(name, statements, tuple(queries))
 
     def _start(self, name: str, statements: Sequence[str], queries: tuple[str, ...] = ()) -> HiveSession:
         launcher, folder = self.cluster.launcher, self.cluster.spec.workdir / "logs" / "clients"
