@@ -14,6 +14,8 @@ _MAPREDUCE: Final = {MAPREDUCE_FAILED_MAP: 0, 19: 1, 20: 1, 10: 2}
 TEZ_HOLD_S: Final = 240.0
 """Below Tez' container time-out of 300 s, which runs from the answer to the start."""
 DEFAULT_HOLD_S: Final = 120.0
+TEZ_IDLE_S: Final = 10.0
+"""How long a container of Tez waits for its next task (tez.am.container.idle.release-timeout-max.millis)."""
 
 
 def precedence(app_type: str, priority: int) -> int:
@@ -62,3 +64,12 @@ def hold_limit_s(app_type: str, mapreduce_task_timeout_s: float) -> float:
     if app_type == "MAPREDUCE" and mapreduce_task_timeout_s > 0:
         return mapreduce_task_timeout_s / 2
     return DEFAULT_HOLD_S
+
+
+def idle_s(app_type: str) -> float:
+    """Return how long a container lives on after its task, in seconds: Tez gives it the next task of its application.
+
+    So it is no place that comes free when the task ends, as long as its application has tasks; 0 where a container has
+    one task.
+    """
+    return TEZ_IDLE_S if app_type == "TEZ" else 0.0

@@ -9,6 +9,7 @@ from typing import Final
 from policies.common.remaining_time import left_s
 from policies.common.service_levels import level
 from quicksilver.common.messages import ContainerState, Expected, Report, Targets
+from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.estimates.estimator import Expectation
 from rm_proxy.job_classes.classes import TaskTime
@@ -31,12 +32,14 @@ class JobOutlook:
         self._expected: dict[tuple[str, int], Expectation | None] = {}
         self._left_s: dict[str, float] = {}
         self._attained_s: dict[str, float] = {}
+        self._idle_times_s: dict[str, float] = {}
 
     def round(self) -> None:
         """Have everything computed anew at the next call."""
         self._expected.clear()
         self._left_s.clear()
         self._attained_s.clear()
+        self._idle_times_s.clear()
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
         """Return the task-seconds that an application has left (Eagle §3.4): of wanted, waiting and running tasks."""
@@ -74,10 +77,10 @@ class JobOutlook:
 
         A task that has run longer than expected is taken to run on as long as it is late. One that is overdue, or of
         unknown duration, is taken to run as long again as it ran: most that are old by then are long (the tails of
-        Kairos, thesis §4.1).
+        Kairos, thesis §4.1). One that takes further tasks (Tez) outlives its task.
         """
         rest_s = [
-            _rest_s(known, c.since_s)
+            _rest_s(known, c.since_s) + self._idle_s(c.app_id)
             for c in report.containers
             if c.state is ContainerState.RUNNING and not c.am and (known := self._of(c.app_id, c.priority))
         ]
@@ -135,6 +138,14 @@ class JobOutlook:
             return self._expected[key]
         expectation = self._expected[key] = self._expects(app_id, priority)
         return expectation
+
+    def _idle_s(self, app_id: str) -> float:
+        known = self._idle_times_s.get(app_id)
+        if known is None:
+            apps = (attempt.app for attempt in self._attempts_of(app_id))
+            known = max((frameworks.idle_s(app.type) for app in apps if app is not None), default=0.0)
+            self._idle_times_s[app_id] = known
+        return known
 
     def _remaining_s(self, attempt: Attempt, now_s: float) -> float:
         total_s = 0.0

@@ -1,9 +1,12 @@
 """When the first container of a node is expected to end, by example."""
 
 from math import inf
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from policies.model import AppView
 from quicksilver.common.messages import ContainerReport, ContainerState, Report
 from rm_proxy.coordinator.job_outlook import JobOutlook
 from rm_proxy.estimates.estimator import EstimateSource, Expectation
@@ -25,8 +28,12 @@ def container(app_id: str, since_s: float, state: ContainerState = ContainerStat
     )
 
 
-def frees_s(*containers: object) -> float:
-    outlook = JobOutlook(lambda app_id, priority: KNOWN if app_id == LONG else Expectation(10.0), lambda app_id: ())
+def frees_s(*containers: object, app_type: str = "MAPREDUCE") -> float:
+    attempt: Any = SimpleNamespace(app=AppView(LONG, type=app_type))
+    attempts = {LONG: [attempt]}
+    outlook = JobOutlook(
+        lambda app_id, priority: KNOWN if app_id == LONG else Expectation(10.0), lambda app_id: attempts.get(app_id, [])
+    )
     return outlook.frees_s(Report.model_construct(containers=list(containers)))
 
 
@@ -47,3 +54,8 @@ def test_an_unknown_task_runs_as_long_again_as_it_ran(ran_s: float, rest_s: floa
 def test_what_does_not_run_frees_nothing_and_masters_stay() -> None:
     assert frees_s(container(LONG, 19.0, ContainerState.SHRUNK), container(NEW, 1.0, am=True)) == inf
     assert frees_s(container(LONG, 19.0, ContainerState.WAITING), container(NEW, 30.0)) == 30.0
+
+
+def test_a_container_of_tez_takes_the_next_task() -> None:
+    assert frees_s(container(LONG, 19.0), app_type="TEZ") == pytest.approx(frees_s(container(LONG, 19.0)) + 10.0)
+    assert frees_s(container(LONG, 19.0), container(NEW, 2.0), app_type="TEZ") == 8.0
