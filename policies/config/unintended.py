@@ -37,20 +37,24 @@ _RUNS_AS: Final = {
 _KILLS: Final = ("kill_newest", "kill_least_work", "kill_lowest_priority")
 _LONG_LIVED: Final = {"SPARK": "Spark", "FLINK": "Flink", "APACHE FLINK": "Flink"}
 """Types whose containers hold the data of a whole job."""
-_DEFAULTS: Final = {"preempt": "kill_newest"}
+_DEFAULTS: Final = {"preempt": "kill_newest", "place": "topk_wait"}
+_WAITS_AT_NODES: Final = ("topk_wait", "least_queue", "completion_time")
+"""Placements under which a container waits at one node, behind others."""
 
 
 def unintended(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
     """Return warnings about a section that stands at `path`; its mistakes, if it has some, are not among them."""
     base = laid_over(raw)
-    warnings = [*_types(raw, path), *_killed(base, raw, path)]
+    warnings = [*_types(raw, path), *_killed(base, raw, path), *_reused(base, raw, path)]
     alternatives = raw.get("alternatives")
     for name, own in alternatives.items() if isinstance(alternatives, Mapping) else ():
         if isinstance(own, Mapping):
             at = (*path, "alternatives", str(name))
             warnings += _types(own, at)
+            whole = laid_over(own) if "preset" in own else {**base, **own}
             if not own.keys().isdisjoint({"preset", "queues", "routes", "preempt"}):
-                warnings += _killed(laid_over(own) if "preset" in own else {**base, **own}, own, at)
+                warnings += _killed(whole, own, at)
+            warnings += _reused(whole, own, at)
     return warnings
 
 
@@ -85,10 +89,30 @@ def _hint(name: str) -> str:
     return f"did you mean {meant}? Else {own}" if meant else f"known: {', '.join(TYPES)}; {own}"
 
 
+def _policy(raw: Mapping[str, Any], slot: str) -> object:
+    choice = raw.get(slot, _DEFAULTS[slot])
+    return choice.get("policy") if isinstance(choice, Mapping) else choice
+
+
+def _reused(whole: Mapping[str, Any], own: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
+    """Yield a warning for each rule that makes containers of Tez queueable where they wait at nodes."""
+    policy = _policy(whole, "place")
+    if policy not in _WAITS_AT_NODES:
+        return
+    for number, rule in entries(own, "routes"):
+        globs = _globs(_match(rule).get("type"))
+        if rule.get("policy") != "only_g" and any(fnmatchcase("TEZ", glob.upper()) for glob in globs):
+            yield Mistake(
+                (*path, "routes", number),
+                f"containers of Tez may be queueable, and place: {policy} lets them wait at nodes: a task is bound to "
+                "the one that waits, while those that run, which would take it, stand idle and end; take place: late, "
+                "as the presets default and mixed do",
+            )
+
+
 def _killed(raw: Mapping[str, Any], own: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
     """Yield a warning if containers of long-lived frameworks may be queueable where queueable containers are killed."""
-    preempt = raw.get("preempt", _DEFAULTS["preempt"])
-    policy = preempt.get("policy") if isinstance(preempt, Mapping) else preempt
+    policy = _policy(raw, "preempt")
     if policy not in _KILLS or not raw.get("queues"):
         return
     routed = {name: number for kind, name in _LONG_LIVED.items() if (number := _queueable(raw, kind)) is not None}

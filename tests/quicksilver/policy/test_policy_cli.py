@@ -116,6 +116,17 @@ def test_check(tmp_path: Path) -> None:
         ("policies: {queues: a, routes: [{match: {type: SPARK}, policy: only_q}]}", "1:32", "Spark containers may be"),
         ("policies: {queues: a, routes: [{policy: hybrid_gq}]}", "1:32", "Spark and Flink containers may be queueable"),
         ("policies: {preset: mercury}", "1:20", "preempt: kill_newest kills these"),
+        (
+            "policies: {preset: apollo, preempt: {policy: none}, routes: [{match: {type: TEZ}, policy: only_q}]}",
+            "1:62",
+            "place: completion_time lets them wait at nodes",
+        ),
+        (
+            "policies: {preset: default, alternatives: {b: {place: {policy: topk_wait},"
+            " routes: [{match: {type: 't*'}, policy: hybrid_gq}]}}, shadow: [b]}",
+            "1:85",
+            "place: topk_wait lets them wait at nodes",
+        ),
         ("policies: {alternatives: {b: {queues: a, routes: [{policy: only_q}]}}, shadow: [b]}", "1:51", "kill_newest"),
         ("proxy: {upstream: 'rm:18030', rest_listen: '0.0.0.0:8390'}", "1:44", "`quicksilver proxy run` refuses it"),
         ("sidecar: {rest_listen: '0.0.0.0:8391'}", "1:24", "`quicksilver sidecar run` refuses it"),
@@ -140,7 +151,9 @@ def test_check_warns(settings: str, place: str, what: str, tmp_path: Path) -> No
     [
         "policies: {queues: a, routes: [{match: {type: [mapreduce, 'SP*']}, policy: only_g}]}",
         "policies: {queues: a, routes: [{match: {type: [SPARK, '*FLINK']}, policy: only_g}, {policy: only_q}]}",
-        "policies: {queues: a, routes: [{match: {type: TEZ}, policy: only_q}]}",
+        "policies: {queues: a, routes: [{match: {type: TEZ}, policy: only_q}], place: {policy: late}}",
+        "policies: {preset: mixed, routes: [{match: {type: TEZ}, policy: only_q}]}",
+        "policies: {preset: mercury, preempt: {policy: none}, routes: [{match: {type: TEZ}, policy: only_g}]}",
         "policies: {preset: default}",
         "policies: {preset: stock}",
         "proxy: {upstream: 'rm:18030', rest_listen: '127.0.0.1:8390'}",
