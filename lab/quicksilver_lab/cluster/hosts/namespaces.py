@@ -63,7 +63,6 @@ def run_inside(pid: int, argv: Sequence[str], text: str | None = None) -> str:
 def thread_inside(pid: int) -> Iterator[None]:
     """Have this thread, and what it starts meanwhile, be on a host for the time of a with block."""
     folder = Path.cwd()
-    _call("unshare", _CLONE_FS)  # a thread that shares its root folder with others cannot change its mounts
     with ExitStack() as stack:
         before = {kind: _open(stack, Path(f"/proc/thread-self/ns/{kind}")) for kind in _KINDS}
         there = {kind: _open(stack, Path(f"/proc/{pid}/ns/{kind}")) for kind in _KINDS}
@@ -81,6 +80,7 @@ def _open(stack: ExitStack, path: Path) -> int:
 
 
 def _enter(namespaces: dict[str, int], folder: Path) -> None:
+    _call("unshare", _CLONE_FS)  # a thread that shares its root folder, as with those it started, keeps its mounts
     for kind, handle in namespaces.items():
         _call("setns", handle, _KINDS[kind])
     os.chdir(folder)
