@@ -25,7 +25,7 @@ from quicksilver_lab.workloads.records import is_master
 from quicksilver_lab.workloads.servers.postgres import Postgres
 
 RM: Final = "resourcemanager"
-_MASTERS: Final = re.compile(r"MRAppMaster|distributedshell\.ApplicationMaster")
+_MASTERS: Final = re.compile(r"MRAppMaster|distributedshell\.ApplicationMaster|DAGAppMaster")
 """Main classes of application masters that YARN starts again; Spark's of client mode ends its job."""
 _STORE_AWAY_S: Final = (0.5, 4.0)
 
