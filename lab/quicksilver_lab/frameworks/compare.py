@@ -155,7 +155,7 @@ def _session(
         for file in folder.iterdir():
             file.unlink()
     script = cluster.spec.workdir / "gate.sh"
-    script.write_text(f'until [ -e "{gates}/$1" ]; do sleep {_POLL_S}; done\n')
+    script.write_text(f'until [ -e "{gates}/$1" ]; do kill -0 $PPID || exit 1; sleep {_POLL_S}; done\n')
     session = hive.session("queries", names, gate=f"!sh {script}")
     together.add(session.client)
     return System(name, cluster, session, gates, shells)
