@@ -11,7 +11,7 @@ from quicksilver_lab.bench.sleep_job import job
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.frameworks.flink.jars import Flink, flink
-from quicksilver_lab.frameworks.flink.job import Stream, session, submit
+from quicksilver_lab.frameworks.flink.job import Stream, submit
 from quicksilver_lab.workloads.records import RecordsWatch
 from tests.real.frameworks.counted_kills import queueable_kills
 
@@ -61,15 +61,3 @@ def test_a_job_goes_on_from_its_checkpoint(overlay_cluster: Cluster, stack: Loca
     assert records.granted == records.rm_opportunistic > 2  # two TaskManagers at a time, all of them Qs
     assert records.disagreeing == ()
     assert queueable_kills(stack, "room") >= 1
-
-
-def test_a_session_takes_several_jobs(overlay_cluster: Cluster, stack: LocalDaemons, installation: Flink) -> None:
-    opened = session(overlay_cluster, installation, "session")
-    try:
-        for name, parallelism in (("narrow", 1), ("wide", 2)):
-            stream = opened.submit(name, records=200, per_second=100.0, parallelism=parallelism)
-            stream.until_written(200)
-            written = stream.written()
-            assert (written.records, written.repeated, written.wrong) == (200, 0, 0)
-    finally:
-        overlay_cluster.hadoop("application", "application", "-kill", opened.application)
