@@ -46,7 +46,7 @@ class Hosts:
             saved = json.loads((folder / READY_FILE).read_text())
         except FileNotFoundError as error:
             raise DaemonFailedError(
-                f"{folder}: no network of hosts runs here. Start one: cluster hosts start"
+                f"{folder}: no network of hosts runs here. Start one: quicksilver cluster hosts"
             ) from error
         self.pids: dict[str, int] = saved["hosts"]
         self.network_pid: int = saved["pid"]
