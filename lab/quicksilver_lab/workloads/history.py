@@ -152,9 +152,16 @@ def parse_counters(answer: dict[str, Any]) -> Counters:
     if not groups:
         raise OutputError("no counters in the answer", place="JobHistoryServer")
     return {
-        group["counterGroupName"]: {counter["name"]: int(counter["totalCounterValue"]) for counter in group["counter"]}
-        for group in groups
+        group["counterGroupName"]: {
+            counter["name"]: int(counter["totalCounterValue"]) for counter in rows_of(group["counter"])
+        }
+        for group in rows_of(groups)
     }
+
+
+def rows_of(value: Any) -> list[dict[str, Any]]:
+    """Return the rows of a list; of one with a single row the JobHistoryServer of 3.5 answers the row alone."""
+    return value if isinstance(value, list) else [value]
 
 
 def parse_attempts(answer: dict[str, Any]) -> list[HistoryAttempt]:
@@ -167,7 +174,7 @@ def parse_attempts(answer: dict[str, Any]) -> list[HistoryAttempt]:
             container=attempt["assignedContainerId"],
             node_http=attempt["nodeHttpAddress"],
         )
-        for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", [])
+        for attempt in rows_of((answer.get("taskAttempts") or {}).get("taskAttempt", []))
     ]
 
 

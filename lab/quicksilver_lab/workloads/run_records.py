@@ -13,6 +13,7 @@ from quicksilver.report.stats import nearest_rank
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.errors import OutputError
+from quicksilver_lab.workloads.history import rows_of
 from quicksilver_lab.workloads.mapreduce import JobResult
 from quicksilver_lab.workloads.records import OPPORTUNISTIC, RecordsWatch, application_of, is_master
 from quicksilver_lab.workloads.rest import eventually, get_json, get_text
@@ -112,7 +113,7 @@ def master_log(cluster: Cluster, job_id: str) -> str:
     """Return the log of a finished job's application master, once it is collected. Raises OutputError."""
     web = cluster.spec.jobhistory_web.url
     url = f"{web}/ws/v1/history/mapreduce/jobs/{job_id}/jobattempts"
-    attempts = get_json(url, cluster.web_auth)["jobAttempts"]["jobAttempt"]
+    attempts = rows_of(get_json(url, cluster.web_auth)["jobAttempts"]["jobAttempt"])
     container = attempts[-1]["containerId"]
     link = f"{web}/ws/v1/history/containerlogs/{container}/syslog"
 

@@ -54,6 +54,8 @@ def test_counters_by_group_and_name() -> None:
     counters = parse_counters(history("counters"))
     assert counters[JOB_COUNTERS]["TOTAL_LAUNCHED_MAPS"] == 3
     assert counters["org.apache.hadoop.mapreduce.TaskCounter"]["MAP_INPUT_RECORDS"] == 500
+    alone = {"counterGroupName": "g", "counter": {"name": "c", "totalCounterValue": 7}}
+    assert parse_counters({"jobCounters": {"counterGroup": alone}}) == {"g": {"c": 7}}, "as Hadoop 3.5 writes one row"
     with pytest.raises(OutputError, match="no counters"):
         parse_counters({"jobCounters": {"id": "job_1_0001"}})
 
@@ -63,6 +65,8 @@ def test_attempts_name_their_container() -> None:
     assert attempt.state == "SUCCEEDED"
     assert application_of(attempt.container) == "application_1795251413914_0001"
     assert parse_attempts({}) == []
+    (row,) = history("attempts")["taskAttempts"]["taskAttempt"]
+    assert parse_attempts({"taskAttempts": {"taskAttempt": row}}) == [attempt], "as Hadoop 3.5 writes one row"
 
 
 def test_log_links_have_the_port_of_the_node_id() -> None:

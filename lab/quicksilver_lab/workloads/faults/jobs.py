@@ -19,7 +19,7 @@ from quicksilver_lab.workloads import clients, mapreduce, spark
 from quicksilver_lab.workloads.distributed_shell import shell_arguments
 from quicksilver_lab.workloads.errors import JobFailedError
 from quicksilver_lab.workloads.faults.causes import FailureCause, failed_starts
-from quicksilver_lab.workloads.history import JobHistory
+from quicksilver_lab.workloads.history import JobHistory, rows_of
 from quicksilver_lab.workloads.mapreduce import JobOptions
 from quicksilver_lab.workloads.rest import get_json
 
@@ -164,9 +164,9 @@ class FaultJobs:
         base = f"{web}/ws/v1/history/mapreduce/jobs/{job}/tasks"
         names = {str(node.web): node.name for node in self._cluster.spec.node_addresses}
         failures = []
-        for task in (get_json(base).get("tasks") or {}).get("task", []):
+        for task in rows_of((get_json(base).get("tasks") or {}).get("task", [])):
             answer = get_json(f"{base}/{task['id']}/attempts")
-            for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", []):
+            for attempt in rows_of((answer.get("taskAttempts") or {}).get("taskAttempt", [])):
                 if attempt["state"] == "FAILED":
                     failures.append(
                         FailureCause(
