@@ -130,7 +130,7 @@ def test_each_command_that_a_page_names_exists() -> None:
     assert set(re.findall(r"`quicksilver ([a-z]+)", text)) - COMMANDS.keys() == set()
 
 
-MOST_WORDS_BY_HAND: Final = 62_000  # five managers have a page each
+MOST_WORDS_BY_HAND: Final = 60_000
 GENERATED: Final = frozenset(("settings.md",))
 _MADE: Final = re.compile(r"^<!-- (\w+)(?:: made [^>]*)? -->\n.*?^<!-- (?:/|end of )\1 -->$", re.MULTILINE | re.DOTALL)
 """A part of a page that the code makes, and that a test holds equal to it."""
