@@ -20,7 +20,7 @@ def test_a_network_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ClusterError, match=r"no network of hosts runs here\. Start one: quicksilver cluster hosts"):
+    with pytest.raises(ClusterError, match=r"no network of hosts runs here. Start one: quicksilver cluster hosts"):
         CliRunner().invoke(on, ["--dir", str(tmp_path), "client", "true"], catch_exceptions=False)
     (tmp_path / READY_FILE).write_text(json.dumps({"pid": 1, "hosts": {"client": 1, "rm1": 1}}))
     with pytest.raises(ClusterError, match=r"node9: no such host. Take one of: client, rm1"):
