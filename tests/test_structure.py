@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -101,3 +102,17 @@ def test_names_are_nouns() -> None:
 
 def test_the_modules_whose_durations_are_known_exist() -> None:
     assert [module for module in known_durations() if not (ROOT / module).is_file()] == []
+
+
+def test_modules_that_docstrings_name_are_there() -> None:
+    paths = [path.relative_to(ROOT).as_posix() for path in modules(*PARTS)]
+    named = {
+        (path, module)
+        for path in paths
+        for node in nodes(ROOT / path)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for module in re.findall(r"(?<![\w/.-])(?!path/to/)(?:[a-z_]+/)+[a-z_]+\.py\b", ast.get_docstring(node) or "")
+    }
+    assert len(named) > 20
+    ends = {path.split("/", part)[-1] for path in paths for part in range(path.count("/") + 1)}
+    assert {(path, module) for path, module in named if module not in ends} == set()

@@ -1,7 +1,8 @@
 """Tokens (slot `admit`) and quotas of a queueable container: those of its route, and those that apply at binding.
 
-rm_proxy/attempt/routing/steering.py applies tokens and the quotas `at_binding` to each container that gets a node;
-rm_proxy/coordinator/settings_change.py applies all quotas to containers that wait at nodes when a quota was lowered.
+policies/decisions/choice.py applies those of the route; rm_proxy/attempt/routing/steering.py applies tokens and the
+quotas `at_binding` to each container that gets a node; rm_proxy/coordinator/settings_change.py applies all quotas to
+containers that wait at nodes when a quota was lowered.
 """
 
 from __future__ import annotations

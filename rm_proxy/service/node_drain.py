@@ -1,4 +1,5 @@
-"""Nodes emptied by hand: an admin's order goes to the node's sidecar, which follows it until it is taken back."""
+"""Nodes emptied by hand: an admin's order goes to the node's sidecar, which follows it until it is taken back
+(sidecar/node/proxy_orders.py)."""
 
 from __future__ import annotations
 

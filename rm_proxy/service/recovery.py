@@ -3,9 +3,9 @@
 - Running applications: each change of an attempt is journaled before the bytes leave that depend on it. This module
   decides when; `attempt/snapshot.py` defines the notes, `attempt_journal.py` writes them, and
   `coordinator/attempt_restore.py` makes attempts of them. Asks are not journaled: the application master repeats them,
-  as after a restart of the ResourceManager (`attempt/resync.py`).
+  as after a restart of the ResourceManager (`attempt/registration/resync.py`).
 - Durations, the nodes' use and the order of bypass: rows of the database (`store/learned_state.py`).
-- Containers that wait at nodes: their sidecars report them (`coordinator/sidecar_reports.py`).
+- Containers that wait at nodes: their sidecars report them (`coordinator/reports/sidecar_reports.py`).
 - Listening sockets: systemd holds a copy (`quicksilver/common/process/fdstore.py`).
 """
 

@@ -2,7 +2,8 @@
 
 Two levels beyond `ok`. Squeezed: nothing new starts and nothing is resumed beside others. Critical: the last resort,
 queueable containers are killed, one at a time. Guaranteed ones are left to YARN's own monitor; application masters
-are never killed here.
+are never killed here. Beside this, the kernel kills queueable ones first at the bound of memory/cgroup_fence.py, and
+the start of a guaranteed one that lacks memory has some killed: node/starts/guaranteed_starts.py.
 
 A stall (PSI, `full`) counts only while memory is low too: with plenty of it free, a process is at a limit of its own,
 and neither waiting nor killing others helps it.

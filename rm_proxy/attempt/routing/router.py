@@ -1,8 +1,9 @@
 """Decides on each container that an application attempt wants: guaranteed (G) or queueable (Q).
 
 The choice is the `route` policy's (policies/route) of the first rule in `policies.routes` that matches. Tokens,
-quotas and upcoming windows then turn a Q into a G (policies/decisions/choice.py). `Router._always_guaranteed` has the
-cases without a choice.
+quotas that apply to the route and upcoming windows then turn a Q into a G (policies/decisions/choice.py).
+`Router._always_guaranteed` has the cases without a choice. Quotas at binding have a Q wait: routing/steering.py, which
+also asks for one as G that no node granted.
 """
 
 from __future__ import annotations

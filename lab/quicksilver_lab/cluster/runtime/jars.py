@@ -43,7 +43,7 @@ class Jars:
 
     @property
     def native(self) -> Path:
-        """The folder of libhadoop.so; there once a secure cluster was started (cluster/native.py)."""
+        """The folder of libhadoop.so; there once a secure cluster was started (runtime/native.py)."""
         return self.lib.parent / "native"
 
     def artifact(self, name: str) -> Path:
