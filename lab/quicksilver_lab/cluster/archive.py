@@ -5,6 +5,7 @@ Daemons, clients and MapReduce tasks map the archive when it is there and fits t
 
 from __future__ import annotations
 
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
@@ -17,6 +18,8 @@ from quicksilver_lab.cluster.runtime.jars import Jars, archive_file, hadoop_jars
 from quicksilver_lab.cluster.runtime.java import Java, find_java
 from quicksilver_lab.cluster.spec import ClusterSpec
 
+_NUMBER: Final = re.compile(r" id: \d+$")
+"""Of a class within its own list; Java 21 writes it."""
 _DUMP_TIMEOUT_S: Final = 600.0
 _JOB_TIMEOUT_S: Final = 240.0
 
@@ -58,7 +61,8 @@ def _loaded(folder: Path, base_port: int) -> list[str]:
 def merged(lists: Iterable[str]) -> list[str]:
     """Return the lines of class lists (-XX:DumpLoadedClassList), each once, classes of their own loaders left out."""
     lines = (line for text in lists for line in text.splitlines())
-    return list(dict.fromkeys(line for line in lines if line and not line.startswith("#") and "source:" not in line))
+    classes = (_NUMBER.sub("", line) for line in lines if line and not line.startswith("#") and "source:" not in line)
+    return list(dict.fromkeys(classes))
 
 
 def _write(archive: Path, java: Java, jars: Jars, lines: list[str]) -> None:

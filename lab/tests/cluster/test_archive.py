@@ -20,6 +20,7 @@ def test_each_class_once_and_none_of_another_loader() -> None:
     kept = ["java/lang/Object", "org/apache/A", "@lambda-proxy org/apache/A run", "org/apache/B"]
     assert merged([one, other]) == kept
     assert merged([]) == []
+    assert merged(["A id: 0\nB id: 1\n", "C id: 0\nB id: 7\n"]) == ["A", "B", "C"], "as Java 21 writes them"
 
 
 def test_an_archive_is_for_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
