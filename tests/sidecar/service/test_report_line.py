@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI
+from structlog.testing import capture_logs
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
@@ -229,7 +230,7 @@ def test_who_does_not_take_the_connection_gets_a_post(head: bytes) -> None:
     loops.run(with_peer(answer, story))
 
 
-def test_an_answer_without_a_report_ends_the_connection(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_answer_without_a_report_ends_the_connection() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read(4)
@@ -241,8 +242,10 @@ def test_an_answer_without_a_report_ends_the_connection(capsys: pytest.CaptureFi
             assert (await line.post(report(1))).events_to == 1
             assert line._session is not None and not line._session.is_open
 
-    loops.run(with_peer(answer, story))
-    assert "an answer came without a report" in capsys.readouterr().out
+    with capture_logs() as logs:
+        loops.run(with_peer(answer, story))
+    (line,) = [line for line in logs if line["event"] == "connection for reports closed"]
+    assert "an answer came without a report" in line["why"]
 
 
 def test_an_answer_that_does_not_come_ends_the_connection() -> None:
