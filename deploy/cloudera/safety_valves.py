@@ -89,11 +89,11 @@ def names(text: str, source: str) -> list[str]:
 
 def merged(before: str | None, addition: str) -> str:
     """Return a safety valve with properties added in place of those of the same names; others stay as they are."""
-    ours = set(names(addition, "the properties"))
+    new_names = set(names(addition, "the properties"))
     names(before or "", "the safety valve")
 
     def rest(match: re.Match[str]) -> str:
-        return "" if ours & set(names(match[0], "a property")) else match[0]
+        return "" if new_names & set(names(match[0], "a property")) else match[0]
 
     kept = _PROPERTY.sub(rest, before or "").strip("\n")
     return "\n".join(part for part in (kept, *(match[0].strip("\n") for match in _PROPERTY.finditer(addition))) if part)

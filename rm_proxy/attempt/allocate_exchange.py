@@ -19,8 +19,7 @@ from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
-from rm_proxy.attempt.heartbeats import MAX_REQUEST_BYTES as MAX_HEARTBEAT_BYTES
-from rm_proxy.attempt.heartbeats import heartbeat, split_answer
+from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration

@@ -15,7 +15,7 @@ _REQUEST: Final = re.compile(rb"(?:\x1a\x00)?\x20([\x80-\xff]{0,4}[\x00-\x7f])(?
 _ANSWER: Final = re.compile(rb"\x10([\x80-\xff]{0,4}[\x00-\x7f])")
 """How an AllocateResponseProto without a command to its application master begins: response_id."""
 _PROGRESS: Final = Struct("<f")
-MAX_REQUEST_BYTES: Final = 2 + 1 + 5 + 1 + 4
+MAX_HEARTBEAT_BYTES: Final = 2 + 1 + 5 + 1 + 4
 """A longer request is no empty heartbeat."""
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import re
 import shutil
-import subprocess
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +14,10 @@ from typing import Final
 from quicksilver_lab.cluster.errors import DownloadError
 from quicksilver_lab.cluster.runtime.jars import Jars, Progress, cache_dir, locked
 from quicksilver_lab.cluster.runtime.java import Java, find_maven
+from quicksilver_lab.cluster.runtime.tools import run_tool
 
 _ARTIFACT: Final = re.compile(r"(.+?)-\d")
 _VERSION: Final = re.compile(r"<framework.version>(.+?)</framework.version>")
-_TIMEOUT_S: Final = 900.0
 _BESIDE: Final = frozenset({"jline"})
 """Artifacts of which two versions go together: Hive needs jline 2, whose packages are others than those of Hadoop's."""
 
@@ -84,11 +82,8 @@ def _leave_out(lib: Path, names: set[str]) -> None:
 def _download(pom: Path, java: Java, target: Path) -> None:
     argv = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     argv += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
-    env = os.environ | {"JAVA_HOME": str(java.home)}
     try:
-        done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired as error:
-        raise DownloadError(f"Maven did not bring what {pom} lists within {_TIMEOUT_S:g} s.") from error
-    if done.returncode != 0:
+        run_tool(argv, java, f"Maven could not bring what {pom} lists")
+    except DownloadError:
         shutil.rmtree(target, ignore_errors=True)
-        raise DownloadError(f"Maven could not bring what {pom} lists: {done.stdout[-500:]} Is there a network?")
+        raise

@@ -29,14 +29,14 @@ def test_an_archive_is_for_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
     home.mkdir()
     java = Java(home, 17)
     assert archive_file(lib, Java(home, 11)) is None
-    found = {archive_file(lib, java)}
+    archives = {archive_file(lib, java)}
     (lib / ".pom.sha256").write_text("other jars")
-    found.add(archive_file(lib, java))
+    archives.add(archive_file(lib, java))
     (home / "release").write_text("JAVA_VERSION=17.0.99")
-    found.add(archive_file(lib, java))
-    found.add(archive_file(lib, Java(tmp_path, 17)))
-    assert len(found) == 4
-    assert {path.parent for path in found if path} == {tmp_path}
+    archives.add(archive_file(lib, java))
+    archives.add(archive_file(lib, Java(tmp_path, 17)))
+    assert len(archives) == 4
+    assert {path.parent for path in archives if path} == {tmp_path}
 
 
 @pytest.mark.parametrize("archive", [None, Path("/cache/classes.jsa")])

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver_lab.cluster.errors import DownloadError
 from quicksilver_lab.cluster.runtime.java import Java
 from quicksilver_lab.frameworks.flink import jars
 from quicksilver_lab.frameworks.flink.job import KEYS, application_of, summary
@@ -49,7 +48,7 @@ def test_the_jars_are_brought_and_the_job_compiled_once(tmp_path: Path, monkeypa
         if "-d" in argv:
             (Path(argv[argv.index("-d") + 1]) / "CountedNumbers.class").write_bytes(b"class")
 
-    monkeypatch.setattr(jars, "_run", run)
+    monkeypatch.setattr(jars, "run_tool", run)
     monkeypatch.setattr(jars, "find_maven", lambda: Path("mvn"))
     java = Java(Path("/java"), 17)
     flink = jars.flink(java, cache=tmp_path)
@@ -60,8 +59,3 @@ def test_the_jars_are_brought_and_the_job_compiled_once(tmp_path: Path, monkeypa
     (tmp_path / ".made-of").write_text("older sources")
     jars.flink(java, cache=tmp_path)
     assert len(commands) == 6
-
-
-def test_a_failed_command_is_named() -> None:
-    with pytest.raises(DownloadError, match="the job does not compile: no such file"):
-        jars._run(["/bin/sh", "-c", "echo no such file; exit 2"], Java(Path("/java"), 17), "the job does not compile")

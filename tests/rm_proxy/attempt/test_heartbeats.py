@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.allocate_exchange import AllocateExchange
-from rm_proxy.attempt.heartbeats import MAX_REQUEST_BYTES, heartbeat, split_answer
+from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
 from tests.rm_proxy.test_call_trace import Master
 from tests.rm_proxy.yarn_messages import ALL_Q, container, granted_rows, row
 
@@ -34,7 +34,7 @@ def test_a_heartbeat_says_what_its_message_says(response_id: int, progress: floa
     if response_id < 0:  # ten bytes on the wire; no ResourceManager counts below 0
         assert beat is None
         return
-    assert beat is not None and len(body) <= MAX_REQUEST_BYTES
+    assert beat is not None and len(body) <= MAX_HEARTBEAT_BYTES
     assert (beat.response_id, beat.progress) == (request.response_id, request.progress)
 
 

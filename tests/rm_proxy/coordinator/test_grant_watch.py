@@ -1,4 +1,4 @@
-"""A ResourceManager that grants no queueable containers: learnt, told, and asked again from time to time."""
+"""A ResourceManager that grants no queueable containers: the proxy learns it, and asks again from time to time."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class OfferedTrace(SettingsModel):
     most_tasks: int | None = Field(None, ge=1)
     """Of a job; a wider one keeps so many, of each stage in proportion. Left out: all."""
     most_s: float | None = Field(None, gt=0)
-    """A task takes so long at most."""
+    """Longest duration of a task, seconds; None: no limit."""
     memory_mb: int = Field(TASK_MB, ge=1)
     """Of each container; a slot has 1024 MB."""
     local: bool = False

@@ -3,9 +3,7 @@
 Hadoop itself publishes it in no jar; Trino's build of Hadoop 3.3.5 carries it, and its calls are those of 3.4.
 """
 
-import os
 import platform
-import subprocess
 import zipfile
 from pathlib import Path
 from typing import Final
@@ -14,11 +12,11 @@ from quicksilver_lab.cluster.errors import DownloadError
 from quicksilver_lab.cluster.runtime.jars import Jars, Progress, locked
 from quicksilver_lab.cluster.runtime.java import Java, find_maven
 from quicksilver_lab.cluster.runtime.releases import POM
+from quicksilver_lab.cluster.runtime.tools import run_tool
 
 _ARTIFACT: Final = ("io.trino.hadoop", "hadoop-apache", "3.3.5-3")
 _FOLDERS: Final = {"x86_64": "Linux-amd64", "aarch64": "Linux-aarch64", "ppc64le": "Linux-ppc64le"}
 _FILE: Final = "libhadoop.so"
-_TIMEOUT_S: Final = 600.0
 
 
 def hadoop_native(java: Java, jars: Jars, progress: Progress = lambda _: None) -> Path:
@@ -36,20 +34,10 @@ def _download(java: Java, cache: Path) -> Path:
     group, name, version = _ARTIFACT
     argv = [str(find_maven()), "-q", "-B", "-f", str(POM), "dependency:copy"]
     argv += [f"-Dartifact={group}:{name}:{version}", f"-DoutputDirectory={cache}"]
-    try:
-        done = subprocess.run(
-            argv,
-            env=os.environ | {"JAVA_HOME": str(java.home)},
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise DownloadError(f"Maven did not bring {name} {version} within {_TIMEOUT_S:g} s.") from error
+    run_tool(argv, java, f"Maven could not bring {name} {version}")
     jar = cache / f"{name}-{version}.jar"
-    if done.returncode != 0 or not jar.is_file():
-        raise DownloadError(f"Maven could not bring {name} {version}: {done.stdout[-500:]} Is there a network?")
+    if not jar.is_file():
+        raise DownloadError(f"Maven brought no {jar.name}.")
     return jar
 
 

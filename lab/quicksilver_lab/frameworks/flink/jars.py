@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quicksilver_lab.cluster.errors import DownloadError
 from quicksilver_lab.cluster.runtime.jars import Progress, cache_dir, locked
 from quicksilver_lab.cluster.runtime.java import Java, find_maven
+from quicksilver_lab.cluster.runtime.tools import run_tool
 
 VERSION: Final = "1.20.1"
 POM: Final = Path(__file__).with_name("pom.xml")
 JOB: Final = Path(__file__).with_name("CountedNumbers.java")
-_TIMEOUT_S: Final = 600.0
 _JAVA_RELEASE: Final = "11"
 """The oldest that Flink runs on."""
 
@@ -58,7 +55,7 @@ def flink(java: Java, progress: Progress = lambda _: None, cache: Path | None = 
 def _copy(java: Java, target: Path, scope: str, *more: str) -> None:
     argv = [str(find_maven()), "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
     argv += [f"-DincludeScope={scope}", f"-DoutputDirectory={target}", *more]
-    _run(argv, java, f"Maven could not bring Flink {VERSION}")
+    run_tool(argv, java, f"Maven could not bring Flink {VERSION}")
 
 
 def _compile(java: Java, lib: Path, tools: Path, target: Path) -> None:
@@ -68,23 +65,7 @@ def _compile(java: Java, lib: Path, tools: Path, target: Path) -> None:
     (compiler,) = tools.glob("ecj-*.jar")
     classpath = ":".join(str(jar) for jar in sorted(lib.glob("*.jar")))
     argv = [str(java.executable), "-jar", str(compiler), "--release", _JAVA_RELEASE, "-nowarn"]
-    _run([*argv, "-cp", classpath, "-d", str(classes), str(JOB)], java, f"{JOB.name} does not compile")
+    run_tool([*argv, "-cp", classpath, "-d", str(classes), str(JOB)], java, f"{JOB.name} does not compile")
     with zipfile.ZipFile(target / f"{JOB.stem}.jar", "w") as jar:
         for file in sorted(classes.rglob("*.class")):
             jar.write(file, file.relative_to(classes))
-
-
-def _run(argv: list[str], java: Java, problem: str) -> None:
-    try:
-        done = subprocess.run(
-            argv,
-            env=os.environ | {"JAVA_HOME": str(java.home)},
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise DownloadError(f"{problem}: not done within {_TIMEOUT_S:g} s.") from error
-    if done.returncode != 0:
-        raise DownloadError(f"{problem}: {(done.stdout + done.stderr)[-800:]} Is there a network?")

@@ -140,7 +140,7 @@ def configuration(cluster: Cluster, name: str, parallelism: int, more: Mapping[s
     java += [f"--add-exports={package}=ALL-UNNAMED" for package in _EXPORTED]
     java += [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
     values = {
-        "env.java.opts.all": " ".join(dict.fromkeys(java)),
+        "env.java.opts.all": " ".join((*dict.fromkeys(java), f"-Djava.io.tmpdir={cluster.spec.workdir / 'tmp'}")),
         "jobmanager.memory.process.size": f"{MASTER_MB}m",
         "jobmanager.memory.jvm-metaspace.size": "128m",
         "jobmanager.memory.jvm-overhead.min": "64m",

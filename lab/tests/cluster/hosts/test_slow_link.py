@@ -20,11 +20,11 @@ def link(delay_s: float, loss_ratio: float) -> Iterator[tuple[SlowLink, dict[int
     """Run a link between two racks, whose devices are sockets; what is sent at one end is a packet of that rack."""
     with ExitStack() as stack:
         pairs = {rack: socket.socketpair(type=socket.SOCK_DGRAM) for rack in (1, 2)}
-        for ours, theirs in pairs.values():
-            stack.enter_context(ours)
-            stack.enter_context(theirs)
-            ours.setblocking(False)
-            theirs.settimeout(5)
+        for near, far in pairs.values():
+            stack.enter_context(near)
+            stack.enter_context(far)
+            near.setblocking(False)
+            far.settimeout(5)
         made = SlowLink({rack: pair[0].fileno() for rack, pair in pairs.items()}, delay_s, loss_ratio, Random(3))
         reading, writing = os.pipe()
         thread = threading.Thread(target=made.run, args=(reading,))

@@ -79,24 +79,24 @@ class QUICKSILVERServiceAdvisor(service_advisor.ServiceAdvisor):
         by_memory: the scheduler counts no vcores, but the NodeManager does; then it needs one for each container that
         its memory holds.
         """
-        found = dict(YARN["site"])
+        advice = dict(YARN["site"])
         ids = [name.strip() for name in site.get("yarn.resourcemanager.ha.rm-ids", "").split(",") if name.strip()]
-        found[PORT] = site.get(PORT, "8030")
+        advice[PORT] = site.get(PORT, "8030")
         for suffix in ["." + name for name in ids] or [""]:
             port = site.get(SCHEDULER + suffix, "").rpartition(":")[2]
             if port.isdigit():
-                found[PORT] = port
-            found[SCHEDULER + suffix] = "${" + HOST + suffix + "}:${" + PORT + "}"
+                advice[PORT] = port
+            advice[SCHEDULER + suffix] = "${" + HOST + suffix + "}:${" + PORT + "}"
         port = site.get(ADDRESS, "").rpartition(":")[2]
         if port.isdigit() and port != "0":
-            found[NODE_PORT] = port
+            advice[NODE_PORT] = port
         elif NODE_PORT in site:
-            found[NODE_PORT] = site[NODE_PORT]
+            advice[NODE_PORT] = site[NODE_PORT]
         if vcores:
             smallest_mb = int(site.get("yarn.scheduler.minimum-allocation-mb") or 1024)
             containers = int(site.get(MEMORY) or 8192) // max(1, smallest_mb) if by_memory else 0
-            found[VCORES] = str(max(int(vcores) + 1, containers))
-        return found
+            advice[VCORES] = str(max(int(vcores) + 1, containers))
+        return advice
 
 
 def put(configurations, kind, name, value):
