@@ -7,6 +7,7 @@ import gc
 import os
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from tests.dockerd import dockerd
@@ -44,7 +45,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before its fixtures: see to it that the JVMs of a test with a cluster start fast; other tests go on meanwhile."""
+    """Before its fixtures: logs go where structlog sends them, whichever test configured them before.
+
+    Also see to it that the JVMs of a test with a cluster start fast; other tests go on meanwhile.
+    """
+    structlog.reset_defaults()
     if item.get_closest_marker("hadoop"):
         archived_classes()
 

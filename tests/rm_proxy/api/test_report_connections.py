@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 from starlette.types import Scope
+from structlog.testing import capture_logs
 
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.rest_errors import ApiError
@@ -286,9 +287,7 @@ def test_only_a_token_of_a_node_opens_one_and_it_ends_with_the_token(tmp_path: P
 
 
 @pytest.mark.parametrize(("new_s", "lines"), [(0.0, 0), (60.0, 1)])
-def test_the_latest_connection_of_a_node_counts(
-    new_s: float, lines: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_latest_connection_of_a_node_counts(new_s: float, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is logged where it looks like two sidecars of one name."""
     monkeypatch.setattr(report_connections, "NEW_S", new_s)
     proxy = Proxy()
@@ -299,9 +298,10 @@ def test_the_latest_connection_of_a_node_counts(
         assert await first.is_closed()
         assert (await second.report())[0] is FrameKind.ACK
 
-    run(proxy, story)
+    with capture_logs() as logs:
+        run(proxy, story)
     assert proxy.counts == [1, 1, 0]
-    assert capsys.readouterr().out.count("do two sidecars have this name?") == lines
+    assert sum("do two sidecars have this name?" in line.get("why", "") for line in logs) == lines
 
 
 def test_orders_come_without_a_report() -> None:
