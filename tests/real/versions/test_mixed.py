@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from quicksilver_lab.cluster.spec import hadoop_version
 from quicksilver_lab.compatibility import Disturbance, recorded
 from tests.promise.conftest import running_cluster
 from tests.promise.helpers import running
@@ -37,5 +38,5 @@ def test_node_managers_are_replaced_one_by_one(tmp_path: Path) -> None:
             outlived(stack, "rm", tmp_path, restarted_rm)
         with recorded(MIXED, "MapReduce", "Q", Disturbance.NM):
             outlived(stack, "upgrade", tmp_path, upgraded)
-        versions = {cluster.spec.hadoop_version(f"nodemanager-{node.name}") for node in cluster.spec.node_addresses}
+        versions = {hadoop_version(cluster.spec, f"nodemanager-{node.name}") for node in cluster.spec.node_addresses}
         assert versions == {NEW}
