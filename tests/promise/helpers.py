@@ -48,11 +48,11 @@ def options(*further: Mapping[str, str]) -> JobOptions:
 def behind(cluster: Cluster, kind: str, gate: Path) -> dict[str, str]:
     """Return the property by which the JVMs of a job's tasks (`map` or `reduce`) begin once a file is there.
 
-    A shell starts each JVM: it waits before, in a container that runs.
+    A shell starts each JVM: it waits before, in a container that runs, and has written `GATE.CONTAINER_ID`.
     """
     name = f"mapreduce.{kind}.java.opts"
     before = read_site(cluster.conf_dir / "mapred-site.xml")[name]
-    return {name: f"{before} -Dgate=$(until [ -e {gate} ]; do sleep 0.3; done)"}
+    return {name: f"{before} -Dgate=$(: > {gate}.$CONTAINER_ID; until [ -e {gate} ]; do sleep 0.3; done)"}
 
 
 def until(what: str, found: Callable[[], T], within_s: float = WITHIN_S, seen: Callable[[], object] | None = None) -> T:

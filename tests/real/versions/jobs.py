@@ -16,7 +16,6 @@ from quicksilver_lab.cluster.spec import ClusterSpec
 from quicksilver_lab.compatibility import Disturbance
 from quicksilver_lab.workloads.clients import Clients
 from quicksilver_lab.workloads.mapreduce import JobResult, RunningJob, pi_estimate, start_pi
-from quicksilver_lab.workloads.nm_log import read_lives
 from quicksilver_lab.workloads.records import RecordsWatch, RecordTally
 from tests.promise.conftest import CORES, EXTRA, promise_spec
 from tests.promise.helpers import WITHIN_S, alive, at_node, behind, by_state, options, submitted, until
@@ -87,21 +86,18 @@ class WaitingPi:
 
 
 def waiting_pi(stack: LocalDaemons, name: str, folder: Path, clients: Clients) -> WaitingPi:
-    """Start pi, and return when all its maps run as queueable ones; clients: end it when the test fails."""
+    """Start pi, and return when all its maps run as queueable ones; clients: end it when the test fails.
+
+    A NodeManager that is killed during a launch, before it has the program's process id, gives the container up.
+    """
     gate = folder / f"gate-{name}"
     job = start_pi(stack.cluster, name, MAPS, 1000, options(behind(stack.cluster, "map", gate)))
     clients.add(job.client)
     app = until("an application", lambda: submitted(job.client))
     until("its maps", lambda: len(alive(stack, app)) == MAPS, seen=lambda: by_state(stack))
     running = frozenset(alive(stack, app))
-    until("their programs, which NodeManagers launch", lambda: running <= launched(stack.cluster))
+    until("their programs", lambda: all(gate.with_name(f"{gate.name}.{container}").exists() for container in running))
     return WaitingPi(stack, job, gate, running)
-
-
-def launched(cluster: Cluster) -> set[str]:
-    """Return the containers that NodeManagers call running: one that is killed during a launch launches anew."""
-    logs = [(node.name, cluster.log(f"nodemanager-{node.name}")) for node in cluster.spec.node_addresses]
-    return {container for container, life in read_lives(logs).items() if life.running_s is not None}
 
 
 def restarted_proxy(pi: WaitingPi) -> None:
