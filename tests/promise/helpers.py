@@ -14,7 +14,6 @@ from typing import Any, Final, TypeVar
 import requests
 
 from hadoop_rpc.protos.yarn_pb2 import ApplicationIdProto
-from quicksilver_apps.yarn.yarn_client import RmClient
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.siteconf import read_site
@@ -25,6 +24,7 @@ from quicksilver_lab.workloads.mapreduce import JobOptions, make_text
 from quicksilver_lab.workloads.records import RecordedGrants, application_of
 from quicksilver_lab.workloads.rest import get_json, get_text
 from tests.promise.conftest import daemons
+from tests.real.requester import rm_client
 
 T = TypeVar("T")
 TEXT: Final = make_text(400)
@@ -113,11 +113,11 @@ def nothing_left(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
 
 def end_applications(cluster: Cluster) -> None:
     """Have the ResourceManager kill all applications; without waiting."""
-    states = "NEW,SUBMITTED,ACCEPTED,RUNNING"
-    apps = (get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states={states}").get("apps") or {}).get("app", [])
+    url = f"{cluster.rm_rest}/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING"
+    apps = (get_json(url, cluster.web_auth).get("apps") or {}).get("app", [])
 
     async def kill() -> None:
-        async with RmClient(*cluster.spec.rm_client) as rm:
+        async with rm_client(cluster) as rm:
             for app in apps:
                 _, stamp, number = app["id"].split("_")
                 await rm.kill(ApplicationIdProto(cluster_timestamp=int(stamp), id=int(number)), diagnostics="given up")

@@ -1,4 +1,7 @@
-"""A secure cluster: Kerberos, SPNEGO and service-level authorization, with proxy and sidecars between."""
+"""A secure cluster: Kerberos, SPNEGO and service-level authorization, with proxy and sidecars between.
+
+With QUICKSILVER_COMPATIBILITY in the environment the outcomes become cells of the table in docs/compatibility.md.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,7 @@ from quicksilver_lab.cluster.local_daemons import LocalDaemons, running
 from quicksilver_lab.cluster.ports import free_base_port
 from quicksilver_lab.cluster.siteconf import read_site
 from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.compatibility import recorded
 from quicksilver_lab.workloads.mapreduce import (
     JobOptions,
     JobResult,
@@ -47,6 +51,7 @@ POLICIES: dict[str, Any] = {
 }
 ROLL_S = 40
 PROTECTION = "hadoop.rpc.protection"
+QOP = {"privacy": "auth-conf", "integrity": "auth-int"}
 YARN = {
     "yarn.resourcemanager.am-rm-tokens.master-key-rolling-interval-secs": str(ROLL_S),
     "yarn.am.liveness-monitor.expiry-interval-ms": "12000",
@@ -65,7 +70,8 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secure(workdir: Path) -> Iterator[Secure]:
     """One secure cluster with proxy and sidecars, started anew when other settings of core-site.xml are wanted.
 
-    Of a cluster that encrypts its RPC already only YARN is: to no other daemon does hadoop-conf/secure belong.
+    Of a cluster that protects its RPC in that way already only YARN is: to no other daemon does hadoop-conf/secure
+    belong.
     """
     spec = ClusterSpec(
         workdir=workdir,
@@ -83,12 +89,12 @@ def secure(workdir: Path) -> Iterator[Secure]:
             core = wanted(spec)
             if not now or now[0][0] != core:
                 ours.close()
-                encrypted = bool(now) and PROTECTION in now[0][0]
-                if not encrypted:
+                same = bool(now) and PROTECTION in core and protection(now[0][0]) == protection(core)
+                if not same:
                     site.close()
                 made.spec = made.spec.model_copy(update={"extra_site": {"yarn": YARN, "core": dict(core)}})
                 made.conf = ConfDirs(made.spec)
-                if encrypted:
+                if same:
                     made.restart_yarn(overlay=True)
                 else:
                     site.callback(made.stop)
@@ -98,6 +104,16 @@ def secure(workdir: Path) -> Iterator[Secure]:
             return now[0][1]
 
         yield start
+
+
+def protection(core: Mapping[str, str]) -> str:
+    """Return what RPC is protected by: privacy, integrity, or nothing but the login."""
+    return core.get(PROTECTION, "authentication").partition(",")[0]
+
+
+@pytest.fixture(scope="module", params=["privacy", "integrity"])
+def quality(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
@@ -247,23 +263,26 @@ def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stac
     asyncio.run(talk())
 
 
-def test_encrypted_connections_pass_and_it_is_said(secure: Secure) -> None:
-    stack = secure(lambda _: {PROTECTION: "privacy"})
+def test_encrypted_connections_pass_and_it_is_said(secure: Secure, quality: str) -> None:
+    stack = secure(lambda _: {PROTECTION: quality})
     cluster = stack.cluster
-    with RecordsWatch(cluster) as watch:
-        job = wordcount(cluster, "privacy")
-    assert watch.tally(job.application_id).rm_opportunistic == 0
+    with recorded(f"3.4.2 with Kerberos, {quality}", "MapReduce", "G"), RecordsWatch(cluster) as watch:
+        job = wordcount(cluster, quality)
+        assert watch.tally(job.application_id).rm_opportunistic == 0
     assert metric(stack.url, "quicksilver_proxy_encrypted_connections_total") >= 1
     assert any("pass unread" in problem for problem in stack.get("/v1/health")["problems"])
-    assert "auth-conf" in stack.log("proxy").read_text()
+    assert QOP[quality] in stack.log("proxy").read_text()
     sidecars = [stack.sidecar_rest(node).url for node in cluster.spec.node_addresses]
     assert sum(metric(url, "quicksilver_sidecar_encrypted_connections_total") for url in sidecars) >= job.maps
     limits = [limit for url in sidecars for limit in requests.get(f"{url}/healthz", timeout=10).json()["limits"]]
     assert any("pass unread" in limit for limit in limits)
 
 
-def recipe(spec: ClusterSpec) -> dict[str, str]:
-    """Return hadoop-conf/secure with this cluster's ports, of which each node has its own."""
+def recipe(spec: ClusterSpec, quality: str) -> dict[str, str]:
+    """Return hadoop-conf/secure with this cluster's ports, of which each node has its own.
+
+    quality: what stands in place of privacy.
+    """
     overlay = read_site(overlay_root() / "secure" / "core-site.xml")
     rm, nodes = spec.resource_managers[0], spec.node_addresses
     ports = {
@@ -280,17 +299,18 @@ def recipe(spec: ClusterSpec) -> dict[str, str]:
         if name == "ingress.port.sasl.configured.ports":
             found[name] = ",".join(str(p) for given in value.split(",") for p in ports[given])
         elif head == "ingress.port.sasl.prop":
-            found |= {f"{head}.{p}": value for p in ports[port]}
+            found |= {f"{head}.{p}": value.replace("privacy", quality) for p in ports[port]}
         else:
-            found[name] = value
+            found[name] = value.replace("privacy", quality)
     return found
 
 
-def test_two_ports_that_speak_authentication_are_enough(secure: Secure) -> None:
-    stack = secure(recipe)
-    held_job(stack.cluster, stack, "recipe")
+def test_two_ports_that_speak_authentication_are_enough(secure: Secure, quality: str) -> None:
+    stack = secure(lambda spec: recipe(spec, quality))
+    with recorded(f"3.4.2 with Kerberos, {quality}, two ports", "MapReduce", "Q"):
+        held_job(stack.cluster, stack, f"recipe-{quality}")
     assert stack.get("/v1/health")["problems"] == []
-    with pytest.raises(LocalProtocolError, match="qop=auth-conf"):
+    with pytest.raises(LocalProtocolError, match=f"qop={QOP[quality]}"):
         asyncio.run(offered(stack.cluster))
 
 

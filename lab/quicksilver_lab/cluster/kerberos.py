@@ -94,7 +94,8 @@ class Kerberos:
 
     def client_env(self, user: str | None) -> dict[str, str]:
         """Return an environment with new tickets of a user; None: of the user who runs this."""
-        return {**self.env, "KRB5CCNAME": f"FILE:{self.tickets(user or getpass.getuser())}"}
+        tickets = self.tickets(user or getpass.getuser())
+        return {**self.env, "KRB5CCNAME": f"FILE:{tickets}", "JAVA_TOOL_OPTIONS": realm_option(self.conf)}
 
     def is_up(self) -> bool:
         """Return whether the KDC takes connections."""
@@ -198,7 +199,12 @@ def jvm_options(spec: ClusterSpec, native: Path) -> list[str]:
     """
     if not spec.kerberos:
         return []
-    return [f"-Djava.security.krb5.conf={Kerberos(spec).conf}", f"-Djava.library.path={native}"]
+    return [realm_option(Kerberos(spec).conf), f"-Djava.library.path={native}"]
+
+
+def realm_option(conf: Path) -> str:
+    """Return the JVM option that names a realm's krb5.conf in place of the machine's."""
+    return f"-Djava.security.krb5.conf={conf}"
 
 
 def core_site(spec: ClusterSpec) -> Properties:
@@ -248,9 +254,12 @@ def yarn_site(spec: ClusterSpec) -> Properties:
     """Return what yarn-site.xml has besides."""
     if not spec.kerberos:
         return {}
-    keytab = str(Kerberos(spec).keytab("yarn"))
+    realm = Kerberos(spec)
+    keytab, option = str(realm.keytab("yarn")), realm_option(realm.conf)
     roles = ("resourcemanager", "nodemanager")
     return {
+        # the JVMs of containers, whose options are each framework's own, know the realm as those of a host would
+        "yarn.nodemanager.admin-env": f"MALLOC_ARENA_MAX=$MALLOC_ARENA_MAX,JAVA_TOOL_OPTIONS={option}",
         **{f"yarn.{role}.principal": f"yarn/_HOST@{REALM}" for role in roles},
         **{f"yarn.{role}.keytab": keytab for role in roles},
         "yarn.acl.enable": "true",

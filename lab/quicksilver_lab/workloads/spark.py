@@ -116,7 +116,7 @@ def submit(
     scratch.mkdir(exist_ok=True)
     own = {"SPARK_HOME": str(spark.home), "SPARK_LOCAL_IP": _LOCALHOST, "SPARK_LOCAL_DIRS": str(scratch)}
     own |= {"PYSPARK_PYTHON": str(spark.python), "PYSPARK_DRIVER_PYTHON": str(spark.python)}
-    inherited = cluster.launcher.env(cluster.conf_dir)
+    inherited = cluster.launcher.client_env(cluster.conf_dir, None)
     env = {k: v for k, v in inherited.items() if not k.startswith(("SPARK_", "PYSPARK_", "PYTHON"))} | own
     command = [str(spark.home / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--name", name]
     for key, value in conf.items():

@@ -152,6 +152,7 @@ def _protection(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     ):
         listed = [*site.conf.names(_PORTS), *(str(port) for port in ports)]
         put |= {_RESOLVER: _BY_PORT, _PORTS: ",".join(dict.fromkeys(listed))}
+        put |= _unchanged_ports(site, ports[1:])
         put[f"ingress.port.sasl.prop.{ports[0]}"] = "authentication"
         text = f"port {ports[0]} lets authentication in, all others that are named stay as they are (docs/security.md)"
     if not put:
@@ -161,6 +162,16 @@ def _protection(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     remedy = Remedy(text, site.file_of(_PROTECTION, "core-site.xml"), put, restart=RESTARTS[site.role])
     state = text_of(site, _PROTECTION)
     yield finding("rpc-protection", site.place(_PROTECTION), state, norm, why, remedy, name=_PROTECTION)
+
+
+def _unchanged_ports(site: DoctorSite, ports: list[int]) -> dict[str, str]:
+    """Return the properties by which ports that are named to Hadoop's resolver offer what they did before.
+
+    Without one of its own, a named port offers privacy alone, which clients of a cluster of integrity do not speak.
+    """
+    names = [f"ingress.port.sasl.prop.{port}" for port in ports if str(port) not in site.conf.names(_PORTS)]
+    offers = ",".join(word for word in _words(site, _PROTECTION) if word != "authentication")
+    return dict.fromkeys(names, offers) if offers not in ("", "privacy") else {}
 
 
 def _with_it(clients: list[list[str]]) -> list[list[str]]:

@@ -254,6 +254,7 @@ def test_the_recipe_for_encrypted_clusters_is_what_the_doctor_wants(tmp_path: Pa
     (found,) = [one for one in serious(copy.look()) if one["places"][0]["role"] == "resourcemanager"]
     assert found["remedy"]["put"]["ingress.port.sasl.configured.ports"] == "18035,18031,18032,18033"
     assert found["remedy"]["put"]["ingress.port.sasl.prop.18035"] == "authentication"
+    assert "ingress.port.sasl.prop.18032" not in found["remedy"]["put"], "it offers privacy without a property"
     own = {name.replace("18030", "18035").replace("8041", "18100"): value for name, value in recipe.items()}
     own["ingress.port.sasl.configured.ports"] = "18035,18031,18032,18033,18100,18101"
     for role in ("client", "rm", "nm1"):
@@ -261,6 +262,20 @@ def test_the_recipe_for_encrypted_clusters_is_what_the_doctor_wants(tmp_path: Pa
     assert [place["host"] for one in serious(copy.look()) for place in one["places"]] == ["127.0.0.12", "127.0.0.13"]
     copy.change("nm1", "core-site.xml", {"ingress.port.sasl.prop.18100": "privacy"})
     assert "127.0.0.11" in [place["host"] for one in serious(copy.look()) for place in one["places"]]
+
+
+def test_ports_of_a_cluster_of_integrity_stay_as_they_are(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path)
+    copy.change("all", "core-site.xml", {"hadoop.rpc.protection": "integrity"})
+    (found,) = [one for one in serious(copy.look()) if one["places"][0]["role"] == "resourcemanager"]
+    put = found["remedy"]["put"]
+    assert put["hadoop.rpc.protection"] == "integrity,authentication"
+    assert {name[-5:]: value for name, value in put.items() if name.startswith("ingress.port.sasl.prop.")} == {
+        "18035": "authentication",
+        "18031": "integrity",
+        "18032": "integrity",
+        "18033": "integrity",
+    }
 
 
 def test_a_cluster_with_high_availability(tmp_path: Path) -> None:

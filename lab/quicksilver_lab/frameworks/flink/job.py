@@ -103,7 +103,7 @@ class Stream:
     def app(self) -> dict[str, Any]:
         """Return what the ResourceManager says of the application. Raises requests.RequestException."""
         url = f"{self.cluster.rm_rest}/ws/v1/cluster/apps/{self.application}"
-        app: dict[str, Any] = get_json(url)["app"]
+        app: dict[str, Any] = get_json(url, self.cluster.web_auth)["app"]
         return app
 
     def written(self) -> Written:
@@ -183,7 +183,7 @@ def _client(cluster: Cluster, flink: Flink, name: str, main: str, arguments: Seq
     classpath = f"{flink.lib}/*:{launcher.jars.classpath}:{cluster.conf_dir}"
     options = [*jvm_options(launcher.hosts_file, heap_mb=512), f"-Dlog4j.configurationFile={conf}/log4j-cli.properties"]
     argv = [str(launcher.java.executable), *options, "-cp", classpath, main, *arguments]
-    env = launcher.env(cluster.conf_dir) | {
+    env = launcher.client_env(cluster.conf_dir, None) | {
         "FLINK_CONF_DIR": str(conf),
         "FLINK_LIB_DIR": str(flink.lib),
         "FLINK_PLUGINS_DIR": str(conf),

@@ -85,14 +85,16 @@ def _remains(cluster: Cluster, stack: LocalDaemons | None, groups: str, stay: Co
 
 
 def _left_in_yarn(cluster: Cluster, stay: Container[str]) -> list[str]:
-    apps = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING").get("apps") or {}
+    states, auth = "NEW,SUBMITTED,ACCEPTED,RUNNING", cluster.web_auth
+    apps = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states={states}", auth).get("apps") or {}
     texts = [f"{app['id']} is {app['state']}" for app in apps.get("app", [])]
     staying: dict[str, list[Mapping[str, Any]]] = {}
     for address in cluster.spec.node_addresses:
-        listed = (get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}).get("container", [])
+        url = f"{address.web.url}/ws/v1/node/containers"
+        listed = (get_json(url, auth).get("containers") or {}).get("container", [])
         texts += [f"{address.name} shows {row['id']} as {row['state']}" for row in listed if row["id"] not in stay]
         staying[str(address.rpc)] = [row for row in listed if row["id"] in stay]
-    for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes").get("nodes") or {}).get("node", []):
+    for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes", auth).get("nodes") or {}).get("node", []):
         texts += left_at_node(node, staying.get(node["id"], []))
     return texts
 
