@@ -140,7 +140,7 @@ def test_a_streaming_task_gives_way_with_its_child(cluster: Cluster, tools: Tool
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("preset", ["mercury", "default"])
+@pytest.mark.parametrize("preset", ["mercury", "kairos", "default"])
 def test_which_waits_mapreduce_takes_for_slow_tasks(cluster: Cluster, tools: Tools, preset: str) -> None:
     """Three maps run at a time, and MapReduce makes second copies of those that show no progress after 9 s.
 

@@ -33,9 +33,10 @@ from quicksilver_lab.workloads.distributed_shell import reported, start_shell
 from quicksilver_lab.workloads.hdfs import Hdfs
 from quicksilver_lab.workloads.mapreduce import count_words, make_text, pi_estimate, put_text, read_counts, start_pi
 from quicksilver_lab.workloads.records import RecordsWatch
+from quicksilver_lab.workloads.rest import get_json
 from tests.paths import ROOT
 from tests.promise.conftest import CORES, EXTRA, promise_spec, running_cluster
-from tests.promise.helpers import options, running
+from tests.promise.helpers import options, running, until
 from tests.promise.test_presets import KINDS, kinds
 from tests.real.frameworks.test_tez import _APPLICATION as APPLICATION
 
@@ -52,10 +53,12 @@ MODES: Final[dict[str, Literal["G", "LAS"]]] = {"stock": "G", "zoe": "G", "kairo
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Two nodes with HDFS and a JobHistoryServer, to which nobody comes without a login."""
+    """Two nodes with HDFS, a JobHistoryServer and a ZooKeeper for YARN services; nobody comes without a login."""
     vcores = 2 * (CORES + EXTRA)
-    spec = promise_spec(tmp_path_factory.mktemp("secure"), nodes=2, vcores=vcores, kerberos=True, spnego=True)
-    with running_cluster(spec) as cluster:
+    folder = tmp_path_factory.mktemp("secure")
+    spec = promise_spec(folder, nodes=2, vcores=vcores, kerberos=True, spnego=True, services=True)
+    service = {"yarn.service.am-resource.memory": "384", "yarn.service.am.java.opts": "-Xmx256m"}
+    with running_cluster(spec.model_copy(update={"extra_site": {**spec.extra_site, "yarn": service}})) as cluster:
         put_text(cluster, SOURCE, TEXT)
         yield cluster
 
@@ -151,6 +154,26 @@ def test_spark(stack: LocalDaemons) -> None:
         job = spark_jobs.submit(stack.cluster, spark.find_spark(SPARK), "spark", rounds)
         application, _ = job.wait(ENDED_S)
         all_queueable(watch, application)
+
+
+def test_yarn_services(stack: LocalDaemons, tmp_path: Path) -> None:
+    """A service without a keytab of its own: its master logs in with tokens alone."""
+    component = {"number_of_containers": 2, "launch_command": "sleep 900", "resource": {"cpus": 1, "memory": "256"}}
+    file = tmp_path / "service.json"
+    file.write_text(json.dumps({"name": "web", "version": "1", "components": [{"name": "web", **component}]}))
+
+    def app(*arguments: str) -> str:
+        return stack.cluster.hadoop("application", "app", *arguments).stdout
+
+    with recorded(VERSION, "YARN services", "Q"), RecordsWatch(stack.cluster) as watch:
+        app("-launch", "web", str(file))
+        url = f"{stack.cluster.rm_rest}/ws/v1/cluster/apps?applicationTypes=yarn-service"
+        rows = (get_json(url, stack.cluster.web_auth)["apps"] or {}).get("app", [])
+        (application,) = (row["id"] for row in rows)
+        until("both of its containers", lambda: watch.tally(application).ran == 2)
+        all_queueable(watch, application)
+        app("-stop", "web")
+        app("-destroy", "web")
 
 
 def test_applications(stack: LocalDaemons, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
