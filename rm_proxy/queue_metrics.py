@@ -52,7 +52,7 @@ class QueueMetrics:
         self.kills = self._counter(
             "kills",
             "Containers killed, by queue, type and cause: room, memory, queued (its NodeManager queued it), admit, "
-            "proxy, yarn (YARN's preemption, or its NodeManager).",
+            "drain, proxy, yarn (YARN's preemption, or its NodeManager).",
             *by_type,
             "cause",
         )
@@ -64,6 +64,12 @@ class QueueMetrics:
             "Work of killed containers by queue, type and cause: CPU seconds, else seconds for which they ran.",
             *by_type,
             "cause",
+        )
+        self.work_s = self._counter(
+            "work_seconds",
+            "Work of all containers that ran and are over, killed ones too, by queue and type: lost_seconds are the "
+            "part of it that is done twice.",
+            *by_type,
         )
         self.saved_s = self._counter(
             "saved_seconds", "CPU seconds that kills in place of shrinks would have lost, by queue and type.", *by_type
@@ -87,6 +93,8 @@ class QueueMetrics:
     def event(self, app: AppView | None, event: ContainerEvent) -> None:
         """Count an event of a container."""
         labels, cause = self.labels(app), event.cause if event.cause in _CAUSES else OTHER
+        if event.kind in (EventKind.KILLED, EventKind.ENDED) and not event.am:
+            self.work_s.labels(*labels).inc(_work_s(event))
         if event.kind is EventKind.STARTED and event.waited_s > 0:
             self.queueing_s.labels(*labels).observe(event.waited_s)
         elif event.kind is EventKind.SHED:

@@ -165,18 +165,24 @@ def app_story(answer: dict[str, Any]) -> None:
 
 def ledger(items: Sequence[dict[str, Any]], by: str) -> None:
     """Print rows of the ledger."""
-    names = {"containers_g": "G", "containers_q": "Q", "started_q": "started Q"}
+    names = {"containers_g": "G", "containers_q": "Q", "started_q": "started Q", "lost_ratio": "done twice"}
     keys = [key for key in items[0] if key not in ("key", "name", "queue", "user")] if items else []
     titles = [f">{names.get(key, key.replace('_s', ' s').replace('_', ' '))}" for key in keys]
     named = ["name", "queue", "user"] if by == "app" else []
     rows = [
         (
             *(item[key] or "-" for key in ("key", *named)),
-            *(f"{item[key]:.1f}" if key.endswith("_s") else item[key] for key in keys),
+            *(_ledger_cell(key, item[key]) for key in keys),
         )
         for item in items
     ]
     _table([by, *named, *titles], rows, "nothing happened")
+
+
+def _ledger_cell(key: str, value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.1%}" if key.endswith("_ratio") else f"{value:.1f}" if key.endswith("_s") else str(value)
 
 
 def summary(answer: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from pydantic import BaseModel, computed_field
 
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord
 
@@ -76,6 +76,12 @@ class LedgerRow(BaseModel):
     """Containers shed so that they start elsewhere: stolen by an idle node, or corrected."""
     promotions: int = 0
     """Queueable containers that became guaranteed."""
+
+    @computed_field
+    def lost_ratio(self) -> float | None:
+        """The part of all work that kills lost, and that is done twice; null without any work."""
+        work_s = self.work_s + self.lost_s
+        return round(self.lost_s / work_s, 4) if work_s > 0 else None
 
 
 class Counted(BaseModel):

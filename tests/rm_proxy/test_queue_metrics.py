@@ -68,6 +68,20 @@ def test_waits_sheds_kills_and_savings() -> None:
     assert counts.value("saved_seconds_total", **own) == 2.5
 
 
+def test_work_of_all_that_ran_is_the_whole_of_what_was_lost() -> None:
+    counts = Counted()
+    for one in (
+        event(EventKind.KILLED, cause="admit", ran_s=20.0, attained_s=7.0),
+        event(EventKind.ENDED, ran_s=30.0),
+        event(EventKind.ENDED, ran_s=900.0, am=True),
+        event(EventKind.SHED, cause="hold", waited_s=60.0),
+    ):
+        counts.event(TEZ, one)
+    own = {"queue": "root.a", "type": "TEZ"}
+    assert counts.value("work_seconds_total", **own) == 37, "application masters are not repeated"
+    assert counts.value("lost_seconds_total", **own, cause="admit") == 7
+
+
 def test_kills_by_yarn_count_once_in_either_order() -> None:
     own = {"queue": "root.a", "type": "TEZ", "cause": "yarn"}
     end, killed = event(EventKind.ENDED, ran_s=12.0), completion(-102, original=-108)

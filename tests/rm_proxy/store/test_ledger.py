@@ -116,6 +116,7 @@ SUMS_ONE = {
     "sheds": 1,
     "moves": 2,
     "promotions": 1,
+    "lost_ratio": round(16.5 / 25.5, 4),
 }
 
 
@@ -127,6 +128,7 @@ def test_what_a_job_lost_saved_and_waited(store: Store) -> None:
     assert (one.name, one.queue, one.user) == ("sort", "root.a", "ann")
     assert one.model_dump(include=set(SUMS_ONE)) == SUMS_ONE
     assert (two.name, two.work_s, two.lost_s, two.queueing_s, two.promotions) == ("=cmd()", 8.0, 0.0, 2.0, 1)
+    assert (two.lost_ratio, LedgerRow(key="nothing ran").lost_ratio) == (0.0, None)
 
 
 @pytest.mark.parametrize(("by", "keys"), [("queue", ["root.a", "root.b"]), ("user", ["ann", "bob"])])

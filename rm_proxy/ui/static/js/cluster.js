@@ -128,7 +128,7 @@ poll(toUi(`data/today?zone_min=${zone}`), 15, ({ since_s, zone_min, ledger, kill
       el("dl", { class: "sums" },
         sum("Work done", duration(ledger.work_s), ledgerJson, `${count(ledger.containers_g)} G and ${count(ledger.containers_q)} Q allocated`),
         sum("Work saved by shrinking", duration(ledger.saved_s), ledgerJson, `${count(ledger.shrinks)} shrinks, those of running containers too`),
-        sum("Work lost to kills", duration(ledger.lost_s), ledgerJson, `${count(ledger.kills)} kills`),
+        sum("Work lost to kills", duration(ledger.lost_s), ledgerJson, `${count(ledger.kills)} kills; ${ledger.lost_ratio === null ? "nothing" : `${(100 * ledger.lost_ratio).toFixed(1)} % of all work`} done twice`),
         sum("Queueing of a Q, mean", duration(waited), ledgerJson, `${count(ledger.started_q)} started from queues`),
         sum("Moved or asked for again", count(ledger.moves + ledger.sheds), ledgerJson, `${count(ledger.moves)} moved, ${count(ledger.sheds)} shed`),
         sum("Became guaranteed", count(ledger.promotions), ledgerJson, "promotions")),
