@@ -418,6 +418,8 @@ class ContainerView:
     """Of its application."""
     over_share: bool = False
     """Whether its application has more elastic containers than its share, so that this one gives way before others."""
+    protected: bool = False
+    """Whether it has run for less than `policies.protect` says for its queue, so that it gives way after all others."""
 
     @property
     def remaining_s(self) -> float:

@@ -47,8 +47,10 @@ def _newest(container: ContainerView) -> SortKey:
 
 
 def _sorted(running: Iterable[ContainerView], order: Victims, now_s: float) -> list[ContainerView]:
-    """Return the containers, the first to be killed first; those of applications beyond their shares before others."""
-    return sorted(_ordered(running, order, now_s), key=lambda c: not c.over_share)
+    """Return the containers, the first to be killed first: protected ones last, and of the others first those of
+    applications beyond their shares.
+    """
+    return sorted(_ordered(running, order, now_s), key=lambda c: (c.protected, not c.over_share))
 
 
 def _ordered(running: Iterable[ContainerView], order: Victims, now_s: float) -> list[ContainerView]:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from policies.config.binding import bind, bind_alternatives, misnamed
 from policies.config.cluster_slots import ClusterSlots
 from policies.config.guarded_call import call
+from policies.config.kill_rules import KillRules
 from policies.config.node_slots import NodeSlots
 from policies.config.presets import laid_over
 from policies.config.registry import BoundPolicy, Registry
@@ -146,6 +147,7 @@ class Policies:
         self.admits = any(variant.choices["admit"].name != "none" for variant in (self, *self.alternatives.values()))
         """Whether these policies, or any of their alternatives, have tokens."""
         self.node, self.cluster = NodeSlots(self.for_nodes.choices), ClusterSlots(self.for_nodes.choices)
+        self.kills = KillRules(self.for_nodes.section)
         self.later = [(change, self.at(Hours(change.open))) for change in hours.coming]
 
     def for_app(self, app: AppView) -> Policies:

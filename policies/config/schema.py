@@ -239,6 +239,27 @@ class Estimate(Section):
     are multiplied by it. 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
 
 
+class Notice(Section):
+    """How application masters hear of containers that will be taken from them, before they are killed."""
+
+    wait_s: float = Field(0.0, ge=0, le=60)
+    """Time between YARN's preemption message to the application master and the kill; 0: no message, killed at once. A
+    guaranteed container that needs the room waits for as long (YARN's own schedulers wait 15 s)."""
+    type: Globs = ("MAPREDUCE", "YARN")
+    """Application types that get it, as globs; containers of others are killed at once. The masters of Spark, Tez and
+    Flink do not read the message."""
+
+
+class Protection(Section):
+    """A minimum run time of containers in some queues."""
+
+    queue: Globs = ("*",)
+    """YARN queues, as globs; a queue stands for those below it too."""
+    protect_s: float = Field(gt=0, le=86_400)
+    """Containers that have run for less are killed for room or memory only where the others do not suffice, and are
+    not taken back by a policy of the slot admit."""
+
+
 class PolicySet(Section):
     """Policies that go together: the `policies:` section without its alternatives, or one of those."""
 
@@ -270,6 +291,10 @@ class PolicySet(Section):
     """Which waiting containers start in room that the first of the queue does not fit into."""
     preempt: Choice = Choice(policy="kill_newest")
     """Which queueable containers make room for a guaranteed one."""
+    notice: Notice = Notice()
+    """What application masters hear before containers of theirs are killed."""
+    protect: tuple[Protection, ...] = ()
+    """Minimum run times by YARN queue; the first entry that has the queue counts."""
     headroom: Choice = Choice(policy="by_framework")
     """The headroom that is reported to applications."""
     quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)

@@ -83,7 +83,7 @@ class EventKind(StrEnum):
 SHED_CAUSES: Final = frozenset(
     ("hold", "late", "full", "drain", "shed", "police", "steal", "correct", "quota", "restart", "admit", "proxy")
 )
-KILL_CAUSES: Final = frozenset(("room", "memory", "queued", "admit", "proxy"))
+KILL_CAUSES: Final = frozenset(("room", "memory", "queued", "admit", "drain", "proxy"))
 
 
 class ContainerEvent(Message):
@@ -152,6 +152,8 @@ class ContainerReport(Message):
     """Seconds since it was shrunk last; None when it never was."""
     am: bool = False
     """Whether it is an application master."""
+    kill_in_s: float | None = None
+    """When it will be killed, from now: its application master is to hear of it before. None: nobody intends it."""
 
 
 class Draining(Message, extra="forbid"):
@@ -159,6 +161,8 @@ class Draining(Message, extra="forbid"):
 
     on: bool
     reason: str = Field("draining", max_length=500)
+    timeout_s: float | None = Field(None, ge=1, le=7 * 86_400)
+    """Time after which the queueable containers that still run there are killed; None: they run to their ends."""
 
 
 class WaitBySize(Message):
@@ -220,6 +224,9 @@ class Report(Message):
     """What they have attained together."""
     draining: bool = False
     drain_reason: str = ""
+    empty_in_s: float | None = None
+    """When the queueable containers that still run here are killed, from now; None where the node is not drained with
+    a time limit."""
     nm_down: str = ""
     """Why its NodeManager takes no starts; "" when it does."""
     containers: list[ContainerReport] = []

@@ -53,7 +53,7 @@ def schema(registry: Registry | None = None) -> Schema:
         defs[f"slot.{slot}"] = _slot(slot, registry, defs)
     for section in (policies, alternative):
         _adapt(section)
-    for name in ("Match", "ModeRule", "Rollout", "Window"):
+    for name in ("Match", "ModeRule", "Notice", "Protection", "Rollout", "Window"):
         _globs(defs[f"policies.{name}"])
     defs["policies.Match"]["properties"]["priority"] = {
         "description": defs["policies.Match"]["properties"]["priority"].get("description", ""),

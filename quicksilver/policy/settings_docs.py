@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from policies.base import SLOTS
 from policies.config.binding import CHOICES
 from policies.config.registry import Registry, doc_of
-from policies.config.schema import Estimate, Hint, Match, ModeRule, PoliciesSection, Rollout, Window
+from policies.config.schema import Estimate, Hint, Match, ModeRule, Notice, PoliciesSection, Protection, Rollout, Window
 from policies.config.validation import setting_rows
 from quicksilver.policy.schema import SECTIONS
 from sidecar.tracker.config import RmEnds
@@ -29,6 +29,8 @@ Hadoop 3. Where none is named, default and range are quicksilver's own.
 _PARTS: Final[Mapping[str, tuple[str, type[BaseModel]]]] = {
     "policies.modes[]": ("entries of `modes`", ModeRule),
     "policies.routes[].match": ("what a rule or a hint applies to", Match),
+    "policies.notice": ("what application masters hear before a kill", Notice),
+    "policies.protect[]": ("entries of `protect`", Protection),
     "policies.estimate": ("expected durations", Estimate),
     "policies.estimate.rules[]": ("entries of `estimate.rules`", Hint),
     "policies.rollout[]": ("entries of `rollout`", Rollout),

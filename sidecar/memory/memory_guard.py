@@ -77,6 +77,8 @@ class HeldMemory:
     killable: bool = False
     """Whether it runs, is not being killed yet, and there is a session to stop it on."""
     am: bool = False
+    protected: bool = False
+    """Whether it has run for less than `policies.protect` says."""
     started_s: float = 0.0
 
     @property
@@ -288,12 +290,13 @@ def _cost(container: HeldMemory, short_mb: int) -> tuple[float, ...]:
     """Return the cost of losing a container; the lowest is killed first.
 
     Containers above their allocation, the highest excess first; then those that free enough, so that no kill is in
-    vain; of those the least attained service, at equal service the shrunk one, then the newest.
+    vain; of those the ones that are not protected, then the least attained service, at equal service the shrunk one,
+    then the newest.
     """
     if container.excess_mb:
         return (0, -container.excess_mb, container.attained_s, 0, -container.started_s)
     vain = container.holds_mb < short_mb
-    return (1, vain, container.attained_s, not container.shrunk, -container.started_s)
+    return (1, vain, container.protected, container.attained_s, not container.shrunk, -container.started_s)
 
 
 def _reason(victim: HeldMemory, may_go: list[HeldMemory], short_mb: int) -> str:

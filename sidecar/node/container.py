@@ -69,7 +69,9 @@ class Container:
     kill_reason: str = ""
     """Why it is to be killed; the kill waits for the answer to its start."""
     kill_cause: str = ""
-    """Why in one word: room, memory, queued or proxy."""
+    """Why in one word: room, memory, queued, admit, drain or proxy."""
+    kill_s: float | None = None
+    """When it will be killed, if its application master is to hear of it before; None: nobody intends it."""
     awaited_by: str = ""
     """The guaranteed start that waits for the end of this container, which is near."""
     process_gone: bool = False

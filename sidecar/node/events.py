@@ -217,12 +217,14 @@ class Drain:
     """Begin or end a drain: waiting containers are shed, and new queueable ones too.
 
     by: the party that wants it (admin, yarn, stop); the node holds again when no party wants it any more.
+    timeout_s: time after which the queueable containers that still run are killed; None: they run to their ends.
     """
 
     on: bool
     reason: str
     now_s: float
     by: str = "admin"
+    timeout_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +369,11 @@ class ReportEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class ReportSoon:
+    """Report to the proxy soon, without an event."""
+
+
+@dataclass(frozen=True, slots=True)
 class Warn:
     """Log this."""
 
@@ -375,5 +382,17 @@ class Warn:
 
 
 Command = (
-    Forward | Hold | Launch | Kill | LetGo | Settled | Watch | Unwatch | Released | ReportEvent | Warn | LasCommand
+    Forward
+    | Hold
+    | Launch
+    | Kill
+    | LetGo
+    | Settled
+    | Watch
+    | Unwatch
+    | Released
+    | ReportEvent
+    | ReportSoon
+    | Warn
+    | LasCommand
 )

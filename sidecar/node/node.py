@@ -13,6 +13,7 @@ from typing import Any
 
 from sidecar.cpu_sharing.events import ReadyContainer, Resized, Served, Squeezed
 from sidecar.node.container import Rules
+from sidecar.node.emptying import Emptying
 from sidecar.node.endings import Endings
 from sidecar.node.events import (
     Adopted,
@@ -71,6 +72,7 @@ class SidecarNode:
         self.held_starts = HeldStarts(self.room, self.endings, self.launches, policies)
         self.admission = StartAdmission(self.endings, self.launches, self.guaranteed, self.held_starts)
         self.orders = ProxyOrders(self.room, self.endings)
+        self.emptying = Emptying(state, self.endings, policies)
         self.nm_queue = NmQueue(state, self.endings, self.orders)
         self.recovery = NodeRecovery(state, self.endings, self.launches)
         self._handlers = self._by_event()
@@ -99,7 +101,7 @@ class SidecarNode:
             Localized: self.nm_queue.localized,
             NodeManagerQueues: self.nm_queue.queues,
             Targeted: self.orders.targeted,
-            Drain: self.orders.drain,
+            Drain: self._drain,
             Physical: self._physical,
             NodeManagerState: self._nodemanager,
             Squeezed: self._squeezed,
@@ -129,11 +131,16 @@ class SidecarNode:
             state.sharing.deadline_s(),
             state.targets_until_s(),
             self.nm_queue.deadline_s(),
+            self.emptying.deadline_s(),
             self.held_starts.deadline_s(),
         )
         return min((at_s for at_s in deadlines if at_s is not None), default=None)
 
     # Events of the node itself
+
+    def _drain(self, event: Drain) -> None:
+        self.orders.drain(event)
+        self.emptying.drain(event)
 
     def _physical(self, event: Physical) -> None:
         self.state.free_physical_mb = event.free_mb
@@ -156,6 +163,7 @@ class SidecarNode:
         now_s = event.now_s
         self.orders.tick(now_s)
         self.nm_queue.tick(now_s)
+        self.emptying.tick(now_s)
         self.endings.give_up_expired(now_s)
         self.admission.tick(now_s)
         self.endings.forget_over(now_s)

@@ -22,6 +22,8 @@ class NodePolicies:
     steady: Steady = lambda: None
     grace_s: Callable[[], float] = lambda: 0.0
     """Time that a guaranteed start waits for queueable containers that are about to end."""
+    notice_s: Callable[[str], float] = lambda app_type: 0.0
+    """Returns the time between the notice to an application master of a type and the kill of its container."""
     waits_by_size: Callable[[], bool] = lambda: False
     """Returns whether reports have waits by size."""
     fills: Callable[[], bool] = lambda: False

@@ -46,6 +46,7 @@ def picture(node: SidecarNode, now_s: float, default_expected_s: float = DEFAULT
         "since_queueable_s": round(since_queueable_s(node, now_s), 3),
         "draining": bool(state.draining),
         "drain_reason": state.draining,
+        "empty_in_s": _left_s(node.emptying.until_s, now_s),
         "nm_down": state.nm_down,
         "containers": containers(node, now_s, ahead),
         "release": state.to_release(),
@@ -130,7 +131,13 @@ def _report(
         times_shrunk=share.times_shrunk if share is not None else 0,
         shrunk_by=share.last_by if share is not None else "",
         shrunk_ago_s=_ago_s(share, now_s),
+        kill_in_s=_left_s(container.kill_s, now_s),
     )
+
+
+def _left_s(at_s: float | None, now_s: float) -> float | None:
+    """Return the whole seconds until a time; None for no time."""
+    return None if at_s is None else float(max(0, round(at_s - now_s)))
 
 
 def _bypassed_s(state: NodeState, container: Container) -> float:

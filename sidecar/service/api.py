@@ -67,8 +67,8 @@ def _grant_routes(app: FastAPI, dispatcher: Dispatcher) -> None:
 
     @app.post("/v1/drain", status_code=204)
     async def drain(body: Draining) -> Response:
-        """Begin or end a drain: shed waiting containers and hold no new ones."""
-        dispatcher.put(Drain(body.on, body.reason or "draining", time.time()))
+        """Begin or end a drain: shed waiting containers, hold no new ones, after `timeout_s` kill what still runs."""
+        dispatcher.put(Drain(body.on, body.reason or "draining", time.time(), timeout_s=body.timeout_s))
         return Response(status_code=204)
 
 

@@ -66,13 +66,23 @@ class GuardedPolicies:
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
-            measured = self._measured(running)
+            measured = self._measured([self._marked(container, now_s) for container in running])
             victims = self.current.node.victims(need, measured, now_s)
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
         self.shadow.preempt(need, measured, victims, now_s)
         return victims
+
+    def _marked(self, container: ContainerView, now_s: float) -> ContainerView:
+        """Return a container with whether it is protected."""
+        protected = self.protects(container.queue, container.started_s, now_s)
+        return replace(container, protected=True) if protected else container
+
+    def protects(self, queue: str, started_s: float | None, now_s: float) -> bool:
+        """Return whether a container of a YARN queue has run for less than `policies.protect` says."""
+        protect_s = self.current.kills.protect_s(queue)
+        return protect_s > 0 and (started_s is None or now_s - started_s < protect_s)
 
     def _measured(self, running: Sequence[ContainerView]) -> Sequence[ContainerView]:
         """Return the containers with their CPU time, where the policy or an alternative in shadow looks at it."""
@@ -86,6 +96,10 @@ class GuardedPolicies:
     def grace_s(self) -> float:
         """Return how long a guaranteed start waits for queueable containers that are about to end."""
         return self.current.node.grace_s
+
+    def notice_s(self, app_type: str) -> float:
+        """Return the time between the notice to an application master of a type and the kill of its container."""
+        return self.current.kills.notice_s(app_type)
 
     def _fault(self, slot: str, error: PolicyFaultError) -> None:
         self._metrics.policy_faults.labels(slot).inc()

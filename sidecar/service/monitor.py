@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -28,9 +29,18 @@ _MOMENTS: Final = 5
 class Monitor:
     """Watches the containers of one dispatcher; memory is also guarded where nothing is resized."""
 
-    def __init__(self, dispatcher: Dispatcher, guard: MemoryGuard, gauge: Gauge, guardian: Undoes) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        guard: MemoryGuard,
+        gauge: Gauge,
+        guardian: Undoes,
+        protects: Callable[[str, float | None, float], bool] = lambda queue, started_s, now_s: False,
+    ) -> None:
+        """Prepare; protects: returns whether a container of a YARN queue is protected, by its start and the time."""
         self.dispatcher, self.resizing, self.guard = dispatcher, dispatcher.resizing, guard
         self._gauge, self._guardian, self._metrics = gauge, guardian, dispatcher.metrics
+        self._protects = protects
         settings, cpus = dispatcher.settings, os.cpu_count() or 1
         daemon_cores = settings.fence_daemon_cores or default_daemon_cores(cpus)
         self._fence = Fence(FenceLimits(daemon_cores=daemon_cores, cpus=cpus, cores=settings.fence_cores))
@@ -93,7 +103,7 @@ class Monitor:
                 log.warning("the fence around the containers is not complete", why=why)
 
     def _containers(self) -> tuple[HeldMemory, ...]:
-        node = self.dispatcher.node
+        node, now_s = self.dispatcher.node, time.time()
         small = frozenset(self.resizing.small()) if self.resizing is not None else frozenset()
         return tuple(
             HeldMemory(
@@ -105,6 +115,7 @@ class Monitor:
                 shrunk=entry.id in small,
                 killable=node.endings.killable(entry),
                 am=entry.start.am,
+                protected=self._protects(entry.grant.queue if entry.grant else "", entry.started_s, now_s),
                 started_s=entry.started_s or entry.arrived_s,
             )
             for entry in node.state.containers.values()

@@ -28,6 +28,7 @@ from sidecar.node.events import (
     Outcome,
     Released,
     ReportEvent,
+    ReportSoon,
     Settled,
     Unwatch,
     Warn,
@@ -76,6 +77,7 @@ class NodeCommands:
             LetGo: self._let_go,
             Released: self._released,
             ReportEvent: self._report,
+            ReportSoon: self._report_soon,
             Warn: self._warn,
         }
 
@@ -180,6 +182,9 @@ class NodeCommands:
             self._resizing.leave(command.container_id, over=False)
 
     # Reports
+
+    def _report_soon(self, _command: ReportSoon) -> None:
+        self._reporter.changed()
 
     def _report(self, command: ReportEvent) -> None:
         event, metrics = command.event, self._metrics

@@ -118,7 +118,7 @@ class Sidecar:
         self.nm_poller = NodeManagerPoller(self.dispatcher, self.nm_rest, place.upstream)
         gauge = Gauge()
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
-        self.monitor = Monitor(self.dispatcher, guard, gauge, self._guardian)
+        self.monitor = Monitor(self.dispatcher, guard, gauge, self._guardian, self.policies.protects)
 
     def _make_node(self, choice: Chosen) -> SidecarNode:
         settings, policies, capacity = self.settings, self.policies, self.place.capacity
@@ -139,6 +139,7 @@ class Sidecar:
                 policies.bypass_limit_s,
                 policies.order_steady,
                 policies.grace_s,
+                policies.notice_s,
                 policies.waits_by_size,
                 policies.fills,
                 policies.fill,

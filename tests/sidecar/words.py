@@ -44,12 +44,19 @@ def by_arrival(waiting: ContainerView, now_s: float) -> tuple[float, ...]:
     return (waiting.arrived_s,)
 
 
-def node(memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, **rules: Any) -> SidecarNode:
-    """Return a node with arrival order that kills the newest, after a time of grace."""
+def node(
+    memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, notice_s: float = 0.0, **rules: Any
+) -> SidecarNode:
+    """Return a node with arrival order that kills the newest, after a time of grace; MapReduce's after a notice."""
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0}
     capacity = Resources(memory_mb, vcores)
     cfg = Killing(grace_s=grace_s)
     return SidecarNode(
         Rules(capacity, **(base | rules)),
-        NodePolicies(by_arrival, lambda need, run, at: victims(need, run, cfg, at), grace_s=lambda: cfg.grace_s),
+        NodePolicies(
+            by_arrival,
+            lambda need, run, at: victims(need, run, cfg, at),
+            grace_s=lambda: cfg.grace_s,
+            notice_s=lambda app_type: notice_s if app_type == "MAPREDUCE" else 0.0,
+        ),
     )

@@ -384,6 +384,7 @@ def _machine(
         slots.bypass_limit_s,
         slots.order_steady,
         lambda: current().node.grace_s,
+        lambda app_type: current().kills.notice_s(app_type),
         lambda: current().node.waits_by_size,
         lambda: current().node.fills,
         lambda waiting, gap: current().node.fill(waiting, gap),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from policies.model import Resources
 from sidecar.node.container import Container
 from sidecar.node.endings import Endings
-from sidecar.node.events import Warn
+from sidecar.node.events import ReportSoon, Warn
 from sidecar.node.forecast import job_of
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
@@ -70,10 +70,7 @@ class GuaranteedStarts:
         for left_s, _, ending in sorted(lefts, key=lambda each: each[:2]):
             if left_s > grace_s or need == _NOTHING:
                 break
-            if container.phase is Phase.ROOM:
-                self.state.move(container, Phase.GRACE)
-                container.until_s = now_s + grace_s
-            ending.awaited_by = container.id
+            self._await_end(container, ending, now_s + grace_s)
             room = ending.start.resources
             need = Resources(max(0, need.memory_mb - room.memory_mb), max(0, need.vcores - room.vcores))
         return need
@@ -93,8 +90,22 @@ class GuaranteedStarts:
             state.out.append(Warn(container.id, text))
             self._forward(container, now_s)
             return
-        for container_id in victims:
-            self._endings.kill(state.containers[container_id], f"makes room for {container.id}", "room", now_s)
+        for victim in (state.containers[container_id] for container_id in victims):
+            wait_s = self._policies.notice_s(victim.grant.app_type) if victim.grant is not None else 0.0
+            if wait_s <= 0:
+                self._endings.kill(victim, f"makes room for {container.id}", "room", now_s)
+                continue
+            self._await_end(container, victim, now_s + wait_s)
+            victim.kill_s = now_s + wait_s
+            state.out.append(ReportSoon())
+
+    def _await_end(self, guaranteed: Container, ending: Container, until_s: float) -> None:
+        """Let a start wait for the end of a container, until a time."""
+        if guaranteed.phase is Phase.ROOM:
+            self.state.move(guaranteed, Phase.GRACE)
+            guaranteed.until_s = until_s
+        guaranteed.until_s = max(guaranteed.until_s, until_s)
+        ending.awaited_by = guaranteed.id
 
     def _grace_over(self, container: Container, now_s: float) -> bool:
         """Kill the containers that should have ended by now, and wait for their end; False if there are none."""
@@ -112,7 +123,7 @@ class GuaranteedStarts:
         if guaranteed.phase is Phase.GRACE:
             for container in self.state.containers.values():
                 if container.awaited_by == guaranteed.id:
-                    container.awaited_by = ""
+                    container.awaited_by, container.kill_s = "", None
 
     def _forward(self, container: Container, now_s: float) -> None:
         self._await_no_more(container)

@@ -231,3 +231,12 @@ def test_rules_out_of_order_are_refused() -> None:
         GuardRules(reserve_mb=512, last_resort_mb=600)
     with pytest.raises(ValueError, match="last_resort_stall_ratio"):
         GuardRules(squeeze_stall_ratio=0.5)
+
+
+def test_protected_containers_go_last_but_for_those_above_their_allocation() -> None:
+    young = held("young", attained_s=1.0, protected=True)
+    killed = victim(young, held("old", attained_s=90.0))
+    assert killed is not None and killed.container_id == "old"
+    greedy = held("greedy", attained_s=1.0, protected=True, allocated_mb=1000, used_mb=2000)
+    killed = victim(greedy, held("old", attained_s=90.0))
+    assert killed is not None and killed.container_id == "greedy"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -40,3 +41,19 @@ def test_one_that_cannot_be_seen_counts_by_its_age() -> None:
     policies = GuardedPolicies(Policies.load({"preempt": {"policy": "kill_least_work"}}), SidecarMetrics())
     policies.cpu_times = lambda container_ids: {"old": 7.0}
     assert policies.victims(ONE, [q("old", 10), q("young", 95)], 100.0) == ["young"]
+
+
+def test_a_container_that_has_run_for_less_than_its_queue_protects_is_killed_last() -> None:
+    settings = {"preempt": {"policy": "kill_newest"}, "protect": [{"queue": "root.batch", "protect_s": 60}]}
+    policies = GuardedPolicies(Policies.load(settings), SidecarMetrics())
+    young, younger = (replace(q(name, at_s), queue="root.batch.etl") for name, at_s in (("young", 50), ("younger", 90)))
+    assert policies.victims(ONE, [q("old", 10), young, younger], 100.0) == ["old"]
+    assert policies.victims(Resources(2048, 2), [q("old", 10), young, younger], 100.0) == ["old", "younger"]
+    assert policies.victims(ONE, [q("old", 10), young, younger], 110.0) == ["young"]
+    assert policies.victims(ONE, [young, younger], 100.0) == ["younger"], "not where nobody else is there"
+
+
+def test_a_notice_is_given_to_masters_of_the_types_that_are_named() -> None:
+    policies = GuardedPolicies(Policies.load({"notice": {"wait_s": 15}}), SidecarMetrics())
+    assert [policies.notice_s(kind) for kind in ("MAPREDUCE", "mapreduce", "SPARK")] == [15, 15, 0]
+    assert GuardedPolicies(Policies.load({}), SidecarMetrics()).notice_s("MAPREDUCE") == 0

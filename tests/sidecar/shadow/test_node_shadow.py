@@ -32,7 +32,15 @@ class Stage:
         )
         p = self.policies
         asked = NodePolicies(
-            p.order_key, p.victims, p.bypass_limit_s, p.order_steady, p.grace_s, p.waits_by_size, p.fills, p.fill
+            p.order_key,
+            p.victims,
+            p.bypass_limit_s,
+            p.order_steady,
+            p.grace_s,
+            p.notice_s,
+            p.waits_by_size,
+            p.fills,
+            p.fill,
         )
         self.node = SidecarNode(Rules(Resources(4096, 4), reserve_mb=0, settle_s=0.0), asked)
         self.node.handle(SessionUp(ATTEMPT, 0))
