@@ -118,6 +118,9 @@ class ProxyMetrics:
             "cause",
             "outcome",
         )
+        self.notices = self._counter(
+            "notices", "Notices to application masters, of a container to be killed or a node to be emptied.", "what"
+        )
         self.completions = self._counter(
             "completions", "Completions delivered to application masters, by origin (rm, translated, own).", "origin"
         )

@@ -38,9 +38,16 @@ class Reclaimer:
         shed: Callable[[str, Shed], None],
         has_room: Callable[[Resources], bool],
         emit: Callable[[Effect], None],
+        due_s: Callable[[HeldContainer, bool, float], float] = lambda live, negotiable, now_s: now_s,
+        protect_s: Callable[[str], float] = lambda queue: 0.0,
     ) -> None:
+        """Prepare.
+
+        due_s: has an application master hear of a container that will end, and returns when it may; with whether it may
+        return another one instead. protect_s: returns for how long after its start a container of a YARN queue stays.
+        """
         self._admissions, self._idle, self._shed, self._has_room = admissions, idle, shed, has_room
-        self._emit = emit
+        self._emit, self._due_s, self._protect_s = emit, due_s, protect_s
         self._going: dict[str, float] = {}
         """Containers that are being reclaimed, and since when."""
         self.reclaimed = 0
@@ -56,10 +63,10 @@ class Reclaimer:
         demand = self._demand(now_s)
         if demand == Resources():
             return
-        for known, live in self._beyond():
+        for known, live in self._beyond(now_s):
             if (demand.memory_mb <= 0 and demand.vcores <= 0) or len(self._going) >= MAX_RECLAIMED:
                 return
-            if live.id not in self._going:
+            if live.id not in self._going and self._is_due(live, True, now_s):
                 self.reclaimed += 1
                 self._reclaim(live, f"{known.app.id} has more elastic containers than its share", now_s)
             demand -= live.resources
@@ -82,12 +89,20 @@ class Reclaimer:
                     demand += Resources(size.memory_mb * count, size.vcores * count)
         return demand
 
-    def _beyond(self) -> Iterator[tuple[GovernedApp, HeldContainer]]:
+    def _is_due(self, live: HeldContainer, negotiable: bool, now_s: float) -> bool:
+        """Return whether a container may be reclaimed now; the first call has its application master hear of it."""
+        return not live.is_started or now_s >= self._due_s(live, negotiable, now_s)
+
+    def _is_protected(self, known: GovernedApp, live: HeldContainer, now_s: float) -> bool:
+        return live.started_s is not None and now_s - live.started_s < self._protect_s(known.app.queue)
+
+    def _beyond(self, now_s: float) -> Iterator[tuple[GovernedApp, HeldContainer]]:
         """Yield containers beyond shares: of the application that entered last first, its newest first."""
         apps = sorted(self._admissions.apps.values(), key=lambda known: (known.entered_s or 0.0, known.app.id))
         for known in reversed(apps):
             for priority, count in known.over().items():
-                for live in running(known, priority)[:count]:
+                free = [live for live in running(known, priority) if not self._is_protected(known, live, now_s)]
+                for live in free[:count]:
                     yield known, live
 
     def _give_idle_back(self, now_s: float) -> None:
@@ -100,6 +115,8 @@ class Reclaimer:
             limit_s = known.tags.idle_s or settings.idle_s
             live = known.attempt.live.get(container_id)
             if not limit_s or idle_s < limit_s or live is None or live.node_id != node_id or not _runs(live):
+                continue
+            if not self._is_due(live, False, now_s):
                 continue
             self.idled += 1
             known.idle_until_s = now_s + settings.idle_hold_s

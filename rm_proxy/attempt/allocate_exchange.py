@@ -104,7 +104,8 @@ class AllocateExchange:
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
         asks = asks or self.exclusions.due(self._kept_off())
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
-        return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
+        news = self._registration.attempt_id in self._world.hooks.news
+        return not (news or asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
     @property
     def unseen(self) -> LastAnswer | None:
@@ -375,6 +376,8 @@ class AllocateExchange:
         call = self._open
         if call is None or not call.beat or self._no_news is None or self._ends.to_tell or self._live.count_q:
             return False
+        if self._registration.attempt_id in self._world.hooks.news:
+            return False
         if (answer := split_answer(body)) is None or answer[1] != self._no_news or answer[0] == call.response_id:
             return False
         self._containers.answers += 1
@@ -403,6 +406,9 @@ class AllocateExchange:
             or self._ends.to_tell
         )
         changed = news and self._rewrite_news(answer, now_s)
+        write = self._world.hooks.news.pop(self._registration.attempt_id, None)
+        if write is not None and write(answer, now_s):
+            news = changed = True
         self._table.answered()
         changed = self._rewrite_limit(answer) or changed
         rewritten = answer.SerializeToString() if changed else None

@@ -115,6 +115,16 @@ class Estimated:
 
 
 @dataclass(frozen=True, slots=True)
+class Noticed:
+    """An application master will hear with its next answer that a container will be killed, or a node emptied."""
+
+    app_id: str
+    container_id: str
+    """"" for a node."""
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class BadTags:
     """Tags of an application that look like duration hints but cannot be read."""
 
@@ -167,6 +177,7 @@ Effect = (
     | Moved
     | Decided
     | Estimated
+    | Noticed
     | BadTags
     | BudgetTurned
     | Refused

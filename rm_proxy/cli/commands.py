@@ -124,10 +124,17 @@ def node_targets(part: str | None, url: str, as_json: bool) -> None:  # always J
 @node.command("drain")
 @click.argument("node_id")
 @click.option("--reason", default="drained by hand", show_default=True, help="Shown wherever the node is.")
+@click.option(
+    "--within",
+    "timeout_s",
+    type=click.FloatRange(1, 7 * 86_400),
+    metavar="SECONDS",
+    help="Kill the queueable containers that still run then; their masters hear that the node is DECOMMISSIONING.",
+)
 @reading
-def drain_node(node_id: str, reason: str, url: str, as_json: bool) -> None:
+def drain_node(node_id: str, reason: str, timeout_s: float | None, url: str, as_json: bool) -> None:
     """Drain NODE_ID (host:port): queued containers are shed and requested elsewhere, running ones continue."""
-    _drain(url, node_id, Draining(on=True, reason=reason), as_json)
+    _drain(url, node_id, Draining(on=True, reason=reason, timeout_s=timeout_s), as_json)
 
 
 @node.command("undrain")
@@ -145,6 +152,8 @@ def _drain(url: str, node_id: str, order: Draining, as_json: bool) -> None:
     finally:
         client.close()
     state = "is drained: nothing is queued there" if order.on else "gets queueable containers again"
+    if order.timeout_s is not None:
+        state += f", and what still runs in {order.timeout_s:g} s is killed"
     show({"node": node_id, "draining": order.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 

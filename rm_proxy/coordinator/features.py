@@ -27,15 +27,17 @@ from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.hooks import Hooks
 from rm_proxy.job_classes.short_and_long import ShortAndLong
+from rm_proxy.notices.notifier import NoticeWorld, Notifier
 from rm_proxy.probes.corrector import Corrector
 from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.probed_cluster import ProbedCluster
 from rm_proxy.probes.prober import Prober
 from rm_proxy.probes.thief import Thief
+from rm_proxy.yarn.models import YarnNode
 
 
 class Features:
-    """Classes of jobs, probes, admission of whole applications, promotion, shadow."""
+    """Notices, classes of jobs, probes, admission of whole applications, promotion, shadow."""
 
     def __init__(
         self,
@@ -59,8 +61,17 @@ class Features:
             self._failed,
             placer.compare,
         )
+        self.notifier = self._notifier()
         self.admissions, self.idle = self._admissions(), IdleContainers()
-        self.reclaimer = Reclaimer(self.admissions, self.idle, mover.shed, placer.has_room, self._emit)
+        self.reclaimer = Reclaimer(
+            self.admissions,
+            self.idle,
+            mover.shed,
+            placer.has_room,
+            self._emit,
+            self.notifier.due_s,
+            lambda queue: state.policies.kills.protect_s(queue),
+        )
         self.prober = self._prober()
         moving = self.prober, lambda: state.policies, state.rng, self._emit, placer.compare
         self.thief, self.corrector = Thief(*moving), Corrector(*moving)
@@ -78,6 +89,18 @@ class Features:
 
     def _active(self, app: AppView) -> bool:
         return self._modes.mode(app) == "active"
+
+    def _notifier(self) -> Notifier:
+        state, apps = self._state, self._inventory.apps
+
+        def yarn_node(node_id: str) -> YarnNode | None:
+            node = state.nodes.get(node_id)
+            return node.yarn if node is not None else None
+
+        def wait_s(app_id: str) -> float:
+            return state.policies.kills.notice_s(apps.get(app_id, AppView(app_id)).type)
+
+        return Notifier(NoticeWorld(self._attempts.holder, self._attempts.get, yarn_node, wait_s, self._emit))
 
     def _admissions(self) -> Admissions:
         inventory = self._inventory
@@ -108,7 +131,8 @@ class Features:
 
     def hooks(self, cluster: Cluster, policies: Policies) -> Hooks:
         """Return the hooks under these policies."""
-        hooks = Hooks()
+        hooks = Hooks(news=self.notifier.news)
+        self._hook_notices(policies, hooks)
         self._hook_admission(policies, hooks)
         self._hook_promotion(cluster, policies, hooks)
         self._hook_shadow(policies, hooks)
@@ -121,6 +145,7 @@ class Features:
         self.thief.forget_node(node_id)
         self.idle.forget_node(node_id)
         self._shadow.forget_node(node_id)
+        self.notifier.forget_node(node_id)
 
     def clear(self) -> None:
         """Forget all: another proxy serves now."""
@@ -128,8 +153,18 @@ class Features:
         self.idle.clear()
         self.prober.clear()
         self._shadow.clear()
+        self.notifier.clear()
 
     # What each adds
+
+    def _hook_notices(self, policies: Policies, hooks: Hooks) -> None:
+        """Notices of kills (`policies.notice`), and of nodes that an admin empties, whatever the settings."""
+        hooks.emptied.append(self.notifier.emptied)
+        hooks.rounds.append(self.notifier.round)
+        if policies.kills.wait_s > 0:
+            hooks.reported.append(self.notifier.report)
+        else:
+            self.notifier.forget_containers()
 
     def _hook_admission(self, policies: Policies, hooks: Hooks) -> None:
         """Applications that are admitted as a whole (slot `admit`)."""

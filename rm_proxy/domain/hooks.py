@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Ask, NodeView, Placement, QueueView, Route
 from quicksilver.common.messages import Report
+
+News = Callable[[y.AllocateResponseProto, float], bool]
+"""Adds what an application master is to hear to an answer, and returns whether that changed it."""
 
 
 @dataclass(slots=True)
@@ -29,3 +33,7 @@ class Hooks:
     """Called each second, also while another proxy serves."""
     rounds: list[Callable[[float], object]] = field(default_factory=list)
     """Called each second while application masters are served."""
+    emptied: list[Callable[[str, Report, float], object]] = field(default_factory=list)
+    """Called with reports of nodes that an admin empties within a time, and with the first one after it."""
+    news: dict[str, News] = field(default_factory=dict)
+    """What application masters are to hear with their next answers, by attempt id."""

@@ -22,6 +22,7 @@ from rm_proxy.attempt.effects import (
     FellBack,
     Granted,
     Moved,
+    Noticed,
     Refused,
     Returned,
     ShadowFaulted,
@@ -73,6 +74,7 @@ class EffectHandlers:
             FellBack: self._fell_back,
             Granted: self._granted,
             Moved: self._moved,
+            Noticed: self._noticed,
             Refused: self._refused,
             Returned: self._returned,
             ShadowFaulted: self._shadow_faulted,
@@ -144,6 +146,15 @@ class EffectHandlers:
 
     def _moved(self, effect: Moved) -> None:
         self._metrics.moves.labels(effect.cause, effect.outcome).inc()
+
+    def _noticed(self, effect: Noticed) -> None:
+        self._metrics.notices.labels("container" if effect.container_id else "node").inc()
+        log.info(
+            "notice to an application master",
+            application=effect.app_id,
+            container=effect.container_id,
+            node=effect.node_id,
+        )
 
     # Decisions
 

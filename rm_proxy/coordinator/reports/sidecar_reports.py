@@ -44,6 +44,8 @@ class SidecarReports:
         """By node: drops that could not be sent, with their reasons."""
         self._promoted: dict[str, set[str]] = {}
         """By node: containers that are guaranteed now, and that its sidecar may still take for queueable."""
+        self._emptied: set[str] = set()
+        """Nodes that an admin empties, as of their last reports."""
 
     def registered(self, attempt_id: str, now_s: float) -> None:
         """Hand the containers that nodes hold for an attempt over to it, as it registered."""
@@ -74,6 +76,8 @@ class SidecarReports:
         node.yields(state.giving_way.report(report, node.beyond, outlook.work_s, now_s))
         for step in state.hooks.reported:
             step(node_id, report, now_s)
+        if report.empty_in_s is not None or node_id in self._emptied:
+            self._follow_emptying(node_id, report, now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
             events_to=self._events.acknowledge(node_id, report, now_s),
@@ -127,6 +131,7 @@ class SidecarReports:
         """Forget a node that left the cluster."""
         self._drops.pop(node_id, None)
         self._promoted.pop(node_id, None)
+        self._emptied.discard(node_id)
         self._events.forget_node(node_id)
         self._state.giving_way.forget_node(node_id)
 
@@ -135,6 +140,12 @@ class SidecarReports:
         self._events.clear()
         self._drops.clear()
         self._promoted.clear()
+        self._emptied.clear()
+
+    def _follow_emptying(self, node_id: str, report: Report, now_s: float) -> None:
+        (self._emptied.discard if report.empty_in_s is None else self._emptied.add)(node_id)
+        for step in self._state.hooks.emptied:
+            step(node_id, report, now_s)
 
     def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
         """Return the targets of a node, with the outlook of the jobs there.

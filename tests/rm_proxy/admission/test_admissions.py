@@ -103,6 +103,51 @@ def test_node_is_asked_to_end_containers_beyond_a_share() -> None:
     assert [batch.id] in targets, "nodes know whose containers give way first"
 
 
+def contended(**policies: Any) -> tuple[Coordinator, App, App]:
+    """Return a cluster where one application has four elastic containers that another one has a right to."""
+    late = {**ZOE, "place": {"policy": "late"}, "admit": {"policy": "preemptive"}}
+    world = cluster({**late, **policies})
+    batch, urgent = app(world, 2, "core:10=2"), app(world, 3, "core:10=4", "class:interactive")
+    batch.beat(1, *wants(2, 40))
+    reported(world, 1, batch)
+    for live in batch.attempt.live:
+        live.start(1.0)
+    urgent.beat(2, *wants(4, 6))
+    reported(world, 2, batch, urgent)
+    return world, batch, urgent
+
+
+def sheds_by_second(world: Coordinator, batch: App, urgent: App, until_s: int) -> dict[int, int]:
+    """Return how many containers the nodes are told to end, by second."""
+    sheds = {}
+    for now_s in range(3, until_s):
+        world.rounds.all_parts(now_s)
+        sheds[now_s] = sum(len(ack.shed) for ack in reported(world, now_s, batch, urgent))
+    return {second: count for second, count in sheds.items() if count}
+
+
+def test_a_master_hears_of_containers_beyond_its_share_before_they_end() -> None:
+    world, batch, urgent = contended(notice={"wait_s": 5, "type": "*"})
+    assert sheds_by_second(world, batch, urgent, 9) == {}
+    answer = y.AllocateResponseProto()
+    assert world.hooks.news[batch.attempt.id](answer, 8.0) and urgent.attempt.id not in world.hooks.news
+    contract = answer.preempt.contract
+    newest = sorted((n for n, (kind, _) in batch.held.items() if kind == "Q"), reverse=True)[:4]
+    assert sorted(each.id.id for each in contract.container) == sorted(newest)
+    (wanted,) = (each.resource for each in contract.resource)
+    assert (wanted.resource_name, wanted.num_containers, wanted.priority.priority) == ("*", 4, 11)
+    assert (wanted.capability.memory, wanted.capability.virtual_cores) == (1024, 1)
+    assert not answer.preempt.HasField("strictContract")
+    sheds = sheds_by_second(world, batch, urgent, 12)
+    assert sum(sheds.values()) == 4 and min(sheds) >= 8
+
+
+def test_containers_beyond_a_share_stay_while_their_run_time_is_protected() -> None:
+    world, batch, urgent = contended(protect=[{"queue": "default", "protect_s": 10}])
+    sheds = sheds_by_second(world, batch, urgent, 14)
+    assert sum(sheds.values()) == 4 and min(sheds) >= 11, "they started in second 1"
+
+
 def test_a_lost_elastic_container_is_asked_for_again_and_a_lost_core_one_goes_guaranteed() -> None:
     world = zoe()
     one = app(world, 2, "core:10=3")

@@ -65,3 +65,12 @@ def test_the_commands() -> None:
         ("/v1/nodes/n1:1/drain", True),
         ("/v1/nodes/n1:1/drain", False),
     ]
+
+
+def test_a_time_limit_goes_along() -> None:
+    with sidecar(204, b"") as (url, asked):
+        within = CliRunner().invoke(cli, ["node", "drain", "n1:1", "--within", "600", "--url", url])
+        wrong = CliRunner().invoke(cli, ["node", "drain", "n1:1", "--within", "0", "--url", url])
+    assert within.output == "n1:1 is drained: nothing is queued there, and what still runs in 600 s is killed\n"
+    assert [Draining.model_validate_json(body).timeout_s for _, body in asked] == [600]
+    assert wrong.exit_code == 2 and "not in the range" in wrong.output
