@@ -96,7 +96,11 @@ class Node:
             return f"its sidecar's last report is {now_s - self.reported_s:.0f} s old"
         if self.report.nm_down:
             return f"its NodeManager takes no starts: {self.report.nm_down}"
-        return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
+        if not self.report.draining:
+            return None
+        left_s = self.report.empty_in_s
+        limit = "" if left_s is None else f"; what still runs in {left_s:.0f} s is killed"
+        return f"its sidecar is draining: {self.report.drain_reason}{limit}"
 
     def use(self, now_s: float, fresh_s: float) -> NodeReservation:
         """Return whether the node takes queueable containers, and if not, whether that is meant."""

@@ -168,6 +168,8 @@ def nodes(answer: y.AllocateResponseProto) -> list[tuple[str, int, int | None]]:
 def test_a_node_that_is_emptied_is_reported_as_decommissioning_with_the_time_left(app_type: str) -> None:
     stage = Stage(ALL_Q, app_type)
     stage.reports(2.0, draining=True, drain_reason="new disk", empty_in_s=600.0)
+    why = "its sidecar is draining: new disk; what still runs in 600 s is killed"
+    assert stage.world.nodes[node_id(1)].why_not(2.0, 6.0) == why
     stage.am.now_s = 12.0
     answer = stage.beat()
     assert nodes(answer) == [("host1", y.NS_DECOMMISSIONING, 590)]
