@@ -20,7 +20,7 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from policies.config.guarded_call import CALL_LIMIT_S, OFF_S
 from quicksilver.common.http.acceptor import HANDSHAKE_S, RESERVED_FILES
 from quicksilver.common.http.access import MAX_TOKEN
-from quicksilver.common.http.async_client import MAX_ANSWER, MAX_KNOWN
+from quicksilver.common.http.async_client import MAX_ANSWER
 from quicksilver.common.http.audit_trail import MAX_BODY
 from quicksilver.common.http.connection import ANSWER_S, HEAD_BYTES, HEADERS, PIPELINED, REQUEST_S
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES
@@ -127,7 +127,6 @@ def rest_bounds() -> Sequence[Bound]:
             "`LEFT_OUT`, `others_since`",
         ),
         Bound("an answer of a peer's REST", f"{size(MAX_ANSWER)}, where no other row says more", "an error"),
-        Bound("names looked up for calls", f"{MAX_KNOWN}", "the oldest is forgotten"),
     )
 
 

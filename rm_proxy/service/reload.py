@@ -97,7 +97,9 @@ class ProxyReloader:
         reports = {node.id: node.report for node in self._coordinator.nodes.values()}
         urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
         body = ReloadRequest(who=author.partition("@")[0], command=request.command, file=request.file)
-        client = AsyncRestClient(timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=MAX_ANSWER)
+        client = AsyncRestClient(
+            timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=MAX_ANSWER, threads=_CALLS
+        )
         calls = asyncio.Semaphore(_CALLS)
         try:
             coroutines = (_ask_node(client, calls, node_id, url, body) for node_id, url in urls.items())

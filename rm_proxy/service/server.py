@@ -141,7 +141,11 @@ class Proxy:
             self.metrics,
             self._url_of,
             self._undelivered,
-            AsyncRestClient(timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
+            AsyncRestClient(
+                timeout_s=settings.announce_timeout_s,
+                credentials=self.security.credentials(Role.PROXY),
+                threads=settings.announce_workers,
+            ),
             parallel=settings.announce_workers,
             limit=settings.announce_queue,
         )

@@ -19,8 +19,8 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.hadoop_version import ENABLED, NODES_USED, HadoopVersion
 from quicksilver.common.http.async_client import AsyncRestClient, json_of
 from quicksilver.common.http.rest_errors import RefusedError
-from quicksilver.common.kerberos.async_login import AsyncLogin
 from quicksilver.common.kerberos.keytab import Keytab
+from quicksilver.common.kerberos.login import Negotiate
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import (
     AmountJson,
@@ -66,7 +66,7 @@ class YarnRest:
     def __init__(self, base_url: str, timeout_s: float = 5.0, keytab: Keytab | None = None) -> None:
         """`base_url` is that of its web server, e.g. http://rmhost:8088; `keytab`: who logs in there."""
         self._base_url = base_url.rstrip("/")
-        login = AsyncLogin(keytab) if keytab else None
+        login = Negotiate(keytab) if keytab else None
         self._client = AsyncRestClient(
             timeout_s=timeout_s,
             remedy=_REMEDY,

@@ -25,7 +25,7 @@ from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.servlets.conf import ShownProperty, policy_rows, section_rows
 from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
-from quicksilver.common.kerberos.async_login import AsyncLogin
+from quicksilver.common.kerberos.login import Negotiate
 from quicksilver.common.messages import ContainerEvent, ReloadAnswer, ReloadRequest
 from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.limits import raise_open_files
@@ -152,7 +152,7 @@ class Sidecar:
         return AsyncRestClient(
             timeout_s=self.settings.rest_timeout_s,
             remedy="is the NodeManager up?",
-            login=AsyncLogin(keytab, self.place.web_host) if keytab else None,
+            login=Negotiate(keytab, self.place.web_host) if keytab else None,
             max_answer=MAX_ANSWER,
         )
 

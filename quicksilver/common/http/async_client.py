@@ -1,6 +1,6 @@
-"""REST from a daemon: calls in the event loop itself, without threads, over kept connections.
+"""REST from a daemon: calls by `requests` over kept connections, in a few threads beside the event loop.
 
-Two things run in threads: looking up the host of a new server, and the Kerberos handshake (GSSAPI blocks).
+Who needs an answer within the same millisecond keeps a connection of its own (`quicksilver.common.reports`).
 """
 
 from __future__ import annotations
@@ -10,35 +10,31 @@ import json
 import re
 import ssl
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from http.cookiejar import DefaultCookiePolicy
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+from weakref import WeakValueDictionary
 
-import aiohttp
+import requests
 from pydantic import BaseModel
-from yarl import URL
+from requests.auth import AuthBase
 
-from quicksilver.common.http.rest_errors import (
-    KERBEROS_HINT,
-    RefusedError,
-    UnreachableError,
-    refused,
-    tls_reason,
-)
+from quicksilver.common.http.cut_off import POOL_CLASSES, RestCall
+from quicksilver.common.http.rest_client import is_lost, refusal, rest_session, why_unreachable
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials
-from quicksilver.common.kerberos.async_login import AsyncLogin
-from quicksilver.common.kerberos.gssapi import KerberosError
 
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of an answer's body that are read where the caller sets no other limit; no daemon of ours sends more."""
 GET_TOTAL_S: Final = 120.0
 """How long a whole GET may take where the caller sets no other limit: a server may send a byte every few seconds."""
-_KEEP_S: Final = 50.0
-"""An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a closed one."""
-MAX_KNOWN: Final = 10_000
+THREADS: Final = 4
+"""Calls of one client at the same time where its owner sets no other number."""
 _LABEL: Final = "[A-Za-z0-9_-]{1,63}"
 _ADDRESS: Final = re.compile(rf"https?://({_LABEL}(\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/.*)?")
 _JSON: Final = {"Content-Type": "application/json"}
-_Answer = tuple[aiohttp.ClientResponse, bytes]
 
 
 class AsyncRestClient:
@@ -50,22 +46,25 @@ class AsyncRestClient:
         timeout_s: float = 5.0,
         remedy: str = "",
         credentials: Credentials | None = None,
-        login: AsyncLogin | None = None,
+        login: AuthBase | None = None,
         max_answer: int = MAX_ANSWER,
         get_total_s: float = GET_TOTAL_S,
         redirects: bool = False,
+        threads: int = THREADS,
     ) -> None:
         """`remedy` is part of the error when a server cannot be reached; `login` answers servers that want SPNEGO.
 
         `timeout_s` bounds a whole POST with waiting and dialing, and of a GET each wait for its next bytes. A redirect
         is refused: a server could send its caller to any other. redirects: whether a GET without credentials follows
-        one, for servers of the cluster itself.
+        one, for servers of the cluster itself. threads: calls at once.
         """
         self.timeout_s, self._get_total_s = timeout_s, get_total_s
-        self._redirects = redirects and credentials is None
-        self._remedy, self._credentials, self._login, self._max_answer = remedy, credentials, login, max_answer
-        self._session: aiohttp.ClientSession | None = None
-        self._looked_up: set[str] = set()
+        self._remedy, self._credentials, self._login, self._threads = remedy, credentials, login, threads
+        self._max_answer, self._redirects = max_answer, redirects
+        self._opened: tuple[requests.Session, ThreadPoolExecutor] | None = None
+        self._calls: set[RestCall] = set()
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By server: who calls it at present."""
 
     async def get(self, url: str, params: Mapping[str, str] | None = None) -> Any:
         """GET, return the JSON body. Raises UnreachableError or RefusedError."""
@@ -73,17 +72,8 @@ class AsyncRestClient:
 
     async def get_bytes(self, url: str, params: Mapping[str, str] | None = None) -> tuple[bytes, str]:
         """GET, return the body and its type. Raises UnreachableError or RefusedError."""
-        target = _target(url).update_query(params or {})
-        waits = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s, sock_read=self.timeout_s)
-        try:
-            async with asyncio.timeout(self._get_total_s):
-                headers = await self._headers(url)
-                response, body = await self._send("GET", target, headers, timeout=waits)
-                if self._login is not None and response.status == 401:
-                    response, body = await self._logged_in(self._login, response, body, headers, waits)
-        except (TimeoutError, OSError, aiohttp.ClientError, KerberosError) as error:
-            raise self._unreachable(error, url) from error
-        return self._checked(response, body, url)
+        query = urlencode(params or {}, safe=",")
+        return await self._call("GET", url, self._get_total_s, params=query, allow_redirects=self._redirects)
 
     async def post(self, url: str, body: BaseModel) -> Any:
         """POST `body` as JSON, return the JSON body, None when it is empty.
@@ -96,94 +86,86 @@ class AsyncRestClient:
         self, method: str, url: str, body: BaseModel, more: Mapping[str, str] | None = None
     ) -> tuple[bytes, str]:
         """Send `body` as JSON, with `more` headers; return the answer's body and type. Raises as `post`."""
-        target = _target(url)
-        try:
-            async with asyncio.timeout(self.timeout_s):
-                headers = await self._headers(url) | _JSON | dict(more or {})
-                response, answer = await self._send(method, target, headers, data=body.model_dump_json().encode())
-        except (TimeoutError, OSError, aiohttp.ClientError) as error:
-            raise self._unreachable(error, url) from error
-        return self._checked(response, answer, url)
+        headers = _JSON | dict(more or {})
+        data = body.model_dump_json().encode()
+        return await self._call(method, url, self.timeout_s, data=data, headers=headers, allow_redirects=False)
 
     async def close(self) -> None:
-        """Close the kept connections; without a login, a call after it dials anew."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-        if self._login is not None:
-            self._login.close()
+        """Cut calls off that are open, and close the kept connections; a call after it dials anew."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            session, threads = opened
+            for call in self._calls:
+                call.cut_off()
+            session.close()
+            threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _send(self, method: str, url: URL, headers: Mapping[str, str], **arguments: Any) -> _Answer:
-        if self._session is None:
-            self._session = self._open()
-        follow = method == "GET" and self._redirects
-        async with self._session.request(method, url, headers=headers, allow_redirects=follow, **arguments) as answer:
-            body = bytearray()
-            async for part in answer.content.iter_any():
-                body += part
-                if len(body) > self._max_answer:
-                    raise aiohttp.ClientPayloadError(f"the answer has more than {self._max_answer} bytes")
-            return answer, bytes(body)
-
-    async def _logged_in(
-        self,
-        login: AsyncLogin,
-        response: aiohttp.ClientResponse,
-        body: bytes,
-        headers: Mapping[str, str],
-        waits: aiohttp.ClientTimeout,
-    ) -> _Answer:
-        """Repeat a refused GET with a Kerberos login, where the server wants one; the server has to prove itself."""
-        handshake = await login.begin(response.headers.get("WWW-Authenticate", ""), response.url.host or "")
-        if handshake is None:
-            return response, body
+    async def _call(self, method: str, url: str, limit_s: float, **arguments: Any) -> tuple[bytes, str]:
+        server = _server_of(url)
         try:
-            again = await self._send("GET", response.url, {**headers, **handshake.headers}, timeout=waits)
-            if again[0].status != 401:
-                await handshake.finish(again[0].headers.get("WWW-Authenticate", ""))
-            return again
+            async with asyncio.timeout(limit_s), self._turns.setdefault(server, asyncio.Lock()):
+                response = await self._in_thread(method, url, arguments)
+        except TimeoutError as error:
+            why = f"no answer within {self.timeout_s:g} s"
+            raise UnreachableError(why, place=url, remedy=self._remedy) from error
+        except requests.RequestException as error:
+            why = why_unreachable(error, self.timeout_s)
+            raise UnreachableError(why, place=url, remedy=self._remedy) from error
+        if response.status_code >= 300:
+            raise refusal(response, url)
+        return response.content, response.headers.get("Content-Type", "something")
+
+    async def _in_thread(self, method: str, url: str, arguments: dict[str, Any]) -> requests.Response:
+        if self._opened is None:
+            self._opened = self._session(), ThreadPoolExecutor(self._threads, "rest")
+        session, threads = self._opened
+        call = RestCall()
+        self._calls.add(call)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                threads, self._answer, session, call, method, url, arguments
+            )
+        except BaseException:
+            call.cut_off()
+            raise
         finally:
-            handshake.close()
+            self._calls.discard(call)
 
-    def _open(self) -> aiohttp.ClientSession:
-        context = self._credentials.context if self._credentials else None
-        connector = aiohttp.TCPConnector(
-            limit=0,
-            limit_per_host=1,
-            keepalive_timeout=_KEEP_S,
-            use_dns_cache=False,  # a host is looked up with each new connection
-            ssl=True if context is None else context,
+    def _session(self) -> requests.Session:
+        session = rest_session(
+            self._threads,
+            self._credentials,
+            redirects=self._redirects,
+            answer_bytes=self._max_answer,
+            read_s=self._get_total_s,
+            context=_system_context,
+            pool_classes=POOL_CLASSES,
         )
-        return aiohttp.ClientSession(
-            connector=connector,
-            headers={"Accept": "application/json"},
-            skip_auto_headers=["User-Agent", "Accept-Encoding"],
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            cookie_jar=aiohttp.DummyCookieJar() if self._login is None else aiohttp.CookieJar(unsafe=True),
-            auto_decompress=False,
-        )
+        session.headers["Accept-Encoding"] = "identity"
+        session.auth = self._login
+        if self._login is None:
+            session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        return session
 
-    async def _headers(self, url: str) -> dict[str, str]:
-        """Return the headers that show who calls. Raises SettingsError."""
-        if self._credentials is None:
-            return {}
-        if url not in self._looked_up:  # the host is looked up in a thread, then it is known
-            await asyncio.get_running_loop().run_in_executor(None, self._credentials.headers, url)
-            if len(self._looked_up) >= MAX_KNOWN:
-                self._looked_up.clear()
-            self._looked_up.add(url)
-        return self._credentials.headers(url)
+    def _answer(
+        self, session: requests.Session, call: RestCall, method: str, url: str, arguments: dict[str, Any]
+    ) -> requests.Response:
+        """Return the answer, whatever it says; called in a thread. Raises RequestException, SettingsError."""
+        shown = self._credentials.headers(url) if self._credentials else {}
+        arguments["headers"] = shown | arguments.get("headers", {})
+        with call:
+            try:
+                return session.request(method, url, timeout=self.timeout_s, **arguments)
+            except requests.ConnectionError as error:  # perhaps of a kept connection whose server had enough of it
+                if method != "GET" or call.is_over or not is_lost(error):
+                    raise
+            return session.request(method, url, timeout=self.timeout_s, **arguments)
 
-    def _unreachable(self, error: Exception, url: str) -> UnreachableError:
-        message = f"no answer within {self.timeout_s:g} s" if isinstance(error, TimeoutError) else _why(error)
-        return UnreachableError(message, place=url, remedy=self._remedy)
 
-    def _checked(self, response: aiohttp.ClientResponse, body: bytes, url: str) -> tuple[bytes, str]:
-        if response.status < 300:
-            return body, response.headers.get("Content-Type", "something")
-        wants = response.headers.get("WWW-Authenticate", "").lower().startswith("negotiate")
-        hint = KERBEROS_HINT if response.status == 401 and wants and self._login is None else ""
-        raise refused(response.status, body, url, f"answered {response.status} {response.reason}{hint}")
+@lru_cache(1)
+def _system_context() -> ssl.SSLContext:
+    """Return TLS with what this host trusts, for servers that are not ours."""
+    return ssl.create_default_context()
 
 
 def json_of(body: bytes, kind: str, url: str) -> Any:
@@ -196,27 +178,13 @@ def json_of(body: bytes, kind: str, url: str) -> Any:
         raise RefusedError(f"answered {kind} instead of JSON", place=url, status=200, code="not-json") from None
 
 
-def _target(url: str) -> URL:
-    """Return the URL where it is one of a server and nothing else. Raises UnreachableError."""
+def _server_of(url: str) -> str:
+    """Return the server of a URL that is one and nothing else. Raises UnreachableError."""
     if _ADDRESS.fullmatch(url):
         try:
-            urlsplit(url)  # looks at what is in brackets
-            target = URL(url)
+            parts = urlsplit(url)  # looks at what is in brackets, too
+            if parts.port != 0:
+                return f"{parts.scheme}://{parts.netloc}"
         except ValueError:
-            target = None
-        if target is not None and target.port:
-            return target
+            pass  # said below
     raise UnreachableError("is no http:// or https:// address", place=url)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, KerberosError):
-        return str(error)
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error.__cause__
-    if isinstance(cause, ConnectionRefusedError):
-        return "connection refused"
-    if isinstance(cause, ssl.SSLError):
-        return f"TLS failed: {tls_reason(cause)}"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "the connection was closed"
-    return f"cannot connect: {error}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import requests
 from pydantic import BaseModel
 from requests.auth import AuthBase
-from urllib3.exceptions import HTTPError, ReadTimeoutError
+from urllib3 import HTTPConnectionPool
+from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 from quicksilver.common.http.rest_errors import KERBEROS_HINT, RefusedError, UnreachableError, refused, tls_reason
 from quicksilver.common.http.security import Credentials
@@ -60,10 +61,10 @@ class RestClient:
         try:
             with self._send("GET", url, params=params, stream=True) as response:
                 if response.status_code >= 300:
-                    raise _refused(response, url)
+                    raise refusal(response, url)
                 yield from response.iter_content(2**16)
         except requests.RequestException as error:
-            raise UnreachableError(_why(error, self.timeout_s), place=url, remedy=self.remedy) from error
+            raise UnreachableError(why_unreachable(error, self.timeout_s), place=url, remedy=self.remedy) from error
 
     def close(self) -> None:
         """Close the kept connections."""
@@ -74,9 +75,9 @@ class RestClient:
         try:
             response = self._send(method, url, **arguments)
         except requests.RequestException as error:
-            raise UnreachableError(_why(error, self.timeout_s), place=url, remedy=self.remedy) from error
+            raise UnreachableError(why_unreachable(error, self.timeout_s), place=url, remedy=self.remedy) from error
         if response.status_code >= 300:
-            raise _refused(response, url)
+            raise refusal(response, url)
         if not response.content:
             return None
         try:
@@ -93,85 +94,137 @@ class RestClient:
         return self._session.request(method, url, timeout=self.timeout_s, headers=headers, **arguments)
 
 
-class _Adapter(requests.adapters.HTTPAdapter):
-    """An adapter whose TLS is what the credentials say."""
+class LongAnswerError(requests.ConnectionError):
+    """The body of an answer is longer than what is read of it."""
 
-    def __init__(self, pool: int, context: ssl.SSLContext | None) -> None:
-        self._context = context
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """An adapter whose TLS is a context's alone, where there is one."""
+
+    def __init__(
+        self,
+        pool: int,
+        context: Callable[[], ssl.SSLContext] | None,
+        pool_classes: Mapping[str, type[HTTPConnectionPool]] | None,
+    ) -> None:
+        self._context, self._pool_classes = context, pool_classes
         super().__init__(pool_connections=pool, pool_maxsize=pool)
 
     def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
-        """Make the pools, with the context where there is one."""
-        if self._context is not None:
-            options["ssl_context"] = self._context
+        """Make the pools."""
         super().init_poolmanager(*arguments, **options)
+        if self._pool_classes is not None:
+            self.poolmanager.pool_classes_by_scheme = dict(self._pool_classes)
+
+    def build_connection_pool_key_attributes(
+        self, request: requests.PreparedRequest, verify: Any, cert: Any = None
+    ) -> Any:
+        """Return what decides which pool serves a request."""
+        server, tls = super().build_connection_pool_key_attributes(request, verify, cert)
+        if self._context is None:
+            return server, tls
+        return server, {"ssl_context": self._context()} if server["scheme"] == "https" else {}
+
+    def cert_verify(self, conn: Any, url: str, verify: Any, cert: Any) -> None:
+        """Have a pool trust what `requests` names, unless there is a context: that would trust more by it."""
+        if self._context is None:
+            super().cert_verify(conn, url, verify, cert)  # type: ignore[no-untyped-call]
 
 
 class _Session(requests.Session):
     """A session that believes its servers little: no redirects, unless it may; bounds on bodies."""
 
-    def __init__(self, redirects: bool) -> None:
+    def __init__(self, redirects: bool, answer_bytes: int, read_s: float) -> None:
         super().__init__()
-        self._redirects = redirects
+        self._redirects, self._answer_bytes, self._read_s = redirects, answer_bytes, read_s
 
     def send(self, request: requests.PreparedRequest, **arguments: Any) -> requests.Response:
         """Send a request; read the body unless the caller streams it. Raises requests.RequestException."""
         streams = bool(arguments.get("stream"))
-        follow = self._redirects and bool(arguments.get("allow_redirects", True))
-        response = super().send(request, **{**arguments, "stream": True, "allow_redirects": follow})
+        response = super().send(request, **{**arguments, "stream": True})
         if not streams:
+            self._read(response)
+        return response
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        """Return where an answer leads, None where it is not followed; the answer itself is read within bounds."""
+        target = super().get_redirect_target(resp) if self._redirects else None
+        if target is not None:
+            self._read(resp)
+        return target
+
+    def _read(self, response: requests.Response) -> None:
+        if response._content is False:  # type: ignore[comparison-overlap]
             try:
-                response._content = _body(response)
+                response._content = self._body(response)
             except BaseException:
                 response.close()
                 raise
-        return response
+
+    def _body(self, response: requests.Response) -> bytes:
+        """Return a whole body, within bounds. Raises requests.RequestException."""
+        deadline_s, body = time.monotonic() + self._read_s, bytearray()
+        try:
+            while part := response.raw.read1(_PART, decode_content=True):
+                body += part
+                if len(body) > self._answer_bytes:
+                    raise LongAnswerError(f"the answer has more than {self._answer_bytes} bytes")
+                if time.monotonic() > deadline_s:
+                    raise requests.ReadTimeout(f"the answer is not there after {self._read_s:g} s")
+        except ReadTimeoutError as error:
+            raise requests.ReadTimeout(error) from error
+        except HTTPError as error:
+            raise requests.ConnectionError(error) from error
+        return bytes(body)
 
 
-def _body(response: requests.Response) -> bytes:
-    """Return a whole body, within bounds. Raises requests.RequestException."""
-    deadline_s, body = time.monotonic() + SESSION_READ_S, bytearray()
-    try:
-        while part := response.raw.read1(_PART, decode_content=True):
-            body += part
-            if len(body) > SESSION_ANSWER_BYTES:
-                raise requests.ConnectionError(f"the answer has more than {SESSION_ANSWER_BYTES} bytes")
-            if time.monotonic() > deadline_s:
-                raise requests.ReadTimeout(f"the answer is not there after {SESSION_READ_S:g} s")
-    except ReadTimeoutError as error:
-        raise requests.ReadTimeout(error) from error
-    except HTTPError as error:
-        raise requests.ConnectionError(error) from error
-    return bytes(body)
-
-
-def rest_session(pool: int = 4, credentials: Credentials | None = None, *, redirects: bool = False) -> requests.Session:
+def rest_session(
+    pool: int = 4,
+    credentials: Credentials | None = None,
+    *,
+    redirects: bool = False,
+    answer_bytes: int = SESSION_ANSWER_BYTES,
+    read_s: float = SESSION_READ_S,
+    context: Callable[[], ssl.SSLContext] | None = None,
+    pool_classes: Mapping[str, type[HTTPConnectionPool]] | None = None,
+) -> requests.Session:
     """Return a session with kept connections, bounded by `pool`, that ignores proxies of the environment.
 
-    redirects: whether it follows them, for servers of the cluster itself and without credentials.
+    redirects: whether it follows them, for servers of the cluster itself and without credentials. context: TLS where
+    the credentials have none. pool_classes: of connections, by scheme.
     """
-    session = _Session(redirects and credentials is None)
+    session = _Session(redirects and credentials is None, answer_bytes, read_s)
     session.trust_env = False
     session.headers["Accept"] = "application/json"
-    adapter = _Adapter(pool, credentials.context if credentials else None)
-    if credentials is not None and credentials.ca is not None:
-        session.verify = str(credentials.ca)
+    shown = credentials.context if credentials else None
+    adapter = _Adapter(pool, context if shown is None else lambda: shown, pool_classes)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
     return session
 
 
-def _why(error: requests.RequestException, timeout_s: float) -> str:
+def why_unreachable(error: requests.RequestException, timeout_s: float) -> str:
+    """Return in a few words why there is no answer."""
     if isinstance(error, requests.Timeout):
         return f"no answer within {timeout_s:g} s"
     if isinstance(error, requests.exceptions.SSLError):
         return f"TLS failed: {tls_reason(error)}"
+    if is_lost(error):
+        return "cannot connect: the connection was closed"
+    if isinstance(error, LongAnswerError):
+        return str(error)
     if isinstance(error, requests.ConnectionError):
         return "connection refused" if "Connection refused" in str(error) else "cannot connect"
     return f"{type(error).__name__}: {error}"
 
 
-def _refused(response: requests.Response, url: str) -> RefusedError:
+def is_lost(error: requests.RequestException) -> bool:
+    """Return whether a connection ended that was there."""
+    return isinstance(error, requests.ConnectionError) and any(isinstance(part, ProtocolError) for part in error.args)
+
+
+def refusal(response: requests.Response, url: str) -> RefusedError:
+    """Return the error of an answer that is none of success."""
     message = f"answered {response.status_code} {response.reason}{_login_hint(response)}"
     return refused(response.status_code, response.content, url, message)
 

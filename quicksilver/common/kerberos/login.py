@@ -1,6 +1,6 @@
 """Logging in at web servers that want Kerberos (SPNEGO: `WWW-Authenticate: Negotiate`, RFC 4559), by a keytab.
 
-For commands, whose calls are `requests`'; daemons log in by `async_login`.
+The calls are those of `requests`; daemons make them in threads (`quicksilver.common.http.async_client`).
 """
 
 from __future__ import annotations
@@ -55,13 +55,21 @@ class Negotiate(AuthBase):
             answer: requests.Response = response.connection.send(again, **arguments)
             answer.history.append(response)
             answer.request = again
-            if answer.status_code != 401 and not handshake.complete:
-                handshake.step(server_token(answer) or b"")
-                if not handshake.complete:
-                    raise KerberosError("the server did not prove who it is", place="Kerberos")
+            try:
+                self._check_server(answer, handshake)
+            except BaseException:
+                answer.close()
+                raise
             return answer
         finally:
             handshake.close()
+
+    def _check_server(self, answer: requests.Response, handshake: Handshake) -> None:
+        """Let the server prove who it is, unless it refuses us. Raises KerberosError."""
+        if answer.status_code != 401 and not handshake.complete:
+            handshake.step(server_token(answer) or b"")
+            if not handshake.complete:
+                raise KerberosError("the server did not prove who it is", place="Kerberos")
 
     def _again(self, response: requests.Response, token: bytes) -> requests.PreparedRequest:
         """Return the refused request once more, with a token; the refusal's body is not read, however long it is."""

@@ -8,7 +8,6 @@ import pytest
 import requests
 
 from apps.tests.client.sites import Answer, server
-from quicksilver.common.http import rest_client
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import RefusedError
 
@@ -44,14 +43,22 @@ def test_an_answer_of_brackets_is_refused() -> None:
         client.close()
 
 
-def test_a_body_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rest_client, "SESSION_ANSWER_BYTES", 100_000)
+def test_a_body_is_bounded() -> None:
     sizes = [100_000, 100_001]
-    with server(lambda *_: (200, {}, b"x" * sizes.pop(0))) as url, rest_session() as session:
+    bounds = rest_session(answer_bytes=100_000)
+    with server(lambda *_: (200, {}, b"x" * sizes.pop(0))) as url, bounds as session:
         assert len(session.get(url, timeout=20).content) == 100_000
         with pytest.raises(requests.ConnectionError, match="more than 100000 bytes"):
             session.get(url, timeout=20)
-    monkeypatch.setattr(rest_client, "SESSION_READ_S", -1.0)
     late = pytest.raises(requests.ReadTimeout, match="is not there after")
-    with server(lambda *_: (200, {}, b"x")) as url, rest_session() as session, late:
+    with server(lambda *_: (200, {}, b"x")) as url, rest_session(read_s=-1.0) as session, late:
         session.get(url, timeout=20)
+
+
+@pytest.mark.parametrize("redirects", [False, True])
+def test_the_body_of_a_redirect_is_bounded_too(redirects: bool) -> None:
+    answer = (302, {"Location": "/x"}, b"x" * 100_001)
+    bounds, long = rest_session(redirects=redirects, answer_bytes=100_000), pytest.raises(requests.ConnectionError)
+    with server(lambda *_: answer) as url, bounds as session, long as error:
+        session.get(url, timeout=20)
+    assert "more than 100000 bytes" in str(error.value)

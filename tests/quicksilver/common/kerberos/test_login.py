@@ -17,7 +17,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
-from quicksilver.common.kerberos import async_login, gssapi, keytab, login
+from quicksilver.common.kerberos import gssapi, keytab, login
 from quicksilver.common.kerberos.gssapi import KerberosError
 from quicksilver.common.kerberos.keytab import Keytab
 from quicksilver.common.kerberos.login import LoginFailedError, Negotiate
@@ -94,8 +94,7 @@ class FakeHandshake:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    for module in (login, async_login):
-        monkeypatch.setattr(module, "Handshake", FakeHandshake)
+    monkeypatch.setattr(login, "Handshake", FakeHandshake)
     monkeypatch.setattr(FakeHandshake, "made", [])
     with Server() as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
@@ -155,7 +154,7 @@ def read(server: Server, *, calls: int = 1, **login_of: Any) -> list[Any]:
     """GET a few times as daemons do, in the event loop."""
 
     async def work() -> list[Any]:
-        client = AsyncRestClient(login=async_login.AsyncLogin(KEYTAB, **login_of))
+        client = AsyncRestClient(login=Negotiate(KEYTAB, **login_of))
         try:
             return [await client.get(f"{server.url}/x") for _ in range(calls)]
         finally:

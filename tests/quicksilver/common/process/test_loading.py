@@ -23,11 +23,11 @@ def imported(modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "not_needed"),
     [
-        ("sidecar.cli", {"alembic", "docker", "requests", "rich", "sqlalchemy"}),
+        ("sidecar.cli", {"aiohttp", "alembic", "docker", "rich", "sqlalchemy"}),
         ("sidecar.tracker.cli", {"aiohttp", "fastapi", "requests", "rich", "uvicorn"}),
         (
             "rm_proxy.cli.bypass, rm_proxy.service.process",
-            {"alembic", "docker", "requests", "rich", "sqlalchemy.dialects.postgresql"},
+            {"aiohttp", "alembic", "docker", "rich", "sqlalchemy.dialects.postgresql"},
         ),
         (
             "quicksilver.cli, quicksilver.process.supervisor",
