@@ -2,7 +2,8 @@
 
 The sidecar sends a `Report` to the proxy regularly and on change, and gets an `Ack`: on a kept connection as what
 changed (`quicksilver.common.reports`), or by a POST to `/v1/nodes/{node_id}/report`.
-The proxy posts `Grants` to the sidecar's `/v1/grants` before the application master hears of them.
+The proxy sends `Grants` on that connection, or posts them to the sidecar's `/v1/grants`, before the application master
+hears of them.
 Container events stay in the report until they are acknowledged, and are counted once by (boot, seq).
 """
 

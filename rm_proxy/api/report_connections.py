@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -17,14 +18,24 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quicksilver.common.http.access import ALLOWED
 from quicksilver.common.http.connection import UPGRADE as HAND_OVER
 from quicksilver.common.http.connection import Upgrade
-from quicksilver.common.http.rest_errors import ApiError, ErrorBody
+from quicksilver.common.http.rest_errors import ApiError, ErrorBody, UnreachableError
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, envelope
-from quicksilver.common.messages import Ack, Report, Targets
+from quicksilver.common.messages import Ack, Grants, Report, Targets
 from quicksilver.common.process.limits import SeldomByPeer
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.masking import masked
 from quicksilver.common.reports.deltas import DeltaReader
-from quicksilver.common.reports.frames import IDLE_S, UPGRADE, FrameError, FrameKind, FrameReader, RefusalBody, frame
+from quicksilver.common.reports.frames import (
+    IDLE_S,
+    TAKES,
+    TAKES_GRANTS,
+    UPGRADE,
+    FrameError,
+    FrameKind,
+    FrameReader,
+    RefusalBody,
+    frame,
+)
 from rm_proxy.api.received_report import read_delta, read_report
 from rm_proxy.api.report_route import MAX_NODE_ID, HandleReport
 
@@ -35,13 +46,19 @@ NEW_S: Final = 10.0
 """A connection that is replaced before this age is none that its sidecar has left behind."""
 UNREAD_BYTES: Final = 1 << 20
 """Bytes that wait for a sidecar to read them; more end the connection."""
+GRANTS_S: Final = 1.0
+"""Time for a sidecar to acknowledge grants."""
+UNTAKEN: Final = 16
+"""Frames with grants that a sidecar has not acknowledged; with more of them no further ones are sent."""
+_TAKES_GRANTS: Final = (TAKES.lower().encode(), TAKES_GRANTS.encode())
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
 
 
 class ReportConnections:
     """The open connections, one for a node; used in the event loop.
 
-    may_report: returns whether a node's reports are handled at all; count: gets the number of connections.
+    may_report: returns whether a node's reports are handled at all; count: gets the number of connections; grants_s:
+    time for a sidecar to acknowledge grants.
     """
 
     def __init__(
@@ -51,7 +68,9 @@ class ReportConnections:
         *,
         max_bytes: int = DEFAULT_BODY_BYTES,
         count: Callable[[float], None] = lambda connections: None,
+        grants_s: float = GRANTS_S,
     ) -> None:
+        self._grants_s = grants_s
         self._handle, self._may_report, self._max_bytes, self._count = handle, may_report, max_bytes, count
         self._open: dict[str, ReportConnection] = {}
         self._seldom = SeldomByPeer()
@@ -80,6 +99,21 @@ class ReportConnections:
             ack = orders()
             if ack is not None:
                 connection.notify(ack)
+
+    async def grant(self, node_id: str, message: Grants) -> bool:
+        """Send grants over a node's connection until they are acknowledged; return False where it takes none.
+
+        Raises UnreachableError.
+        """
+        connection = self._open.get(node_id)
+        if connection is None or not connection.takes_grants or not connection.allowed():
+            return False
+        try:
+            async with asyncio.timeout(self._grants_s):
+                await connection.grant(message)
+        except TimeoutError as error:
+            raise UnreachableError(f"no answer within {self._grants_s:g} s", place=node_id) from error
+        return True
 
     def round(self) -> None:
         """End the connections whose callers may not report any more, or are silent."""
@@ -121,6 +155,9 @@ class ReportConnection:
         self._deltas = DeltaReader(read_report, read_delta)
         self._targets: Targets | None = None
         """The last ones that were sent."""
+        self.takes_grants = _TAKES_GRANTS in scope.get("headers", ())
+        self._untaken: deque[asyncio.Future[None]] = deque()
+        """Of grants that were sent and not acknowledged, in order; done where nobody waits any more."""
         self._transport: asyncio.Transport | None = None
         self._heard_s = self._begun_s = self._opened_s = time.monotonic()
         """When the last report came, and the first byte of the frame that has not come whole."""
@@ -151,9 +188,11 @@ class ReportConnection:
             self._begun_s = now_s
         try:
             frames = self._frames.feed(data)
+            if self._untaken:
+                frames = [each for each in frames if not self._taken(each[0])]
             if not frames:
                 return
-            if len(frames) > 1 or self._frames.pending:
+            if len(frames) > 1 or (self._frames.pending and not self._untaken):
                 raise FrameError("a report came before the answer to the last one was sent")
             self._heard_s = now_s
             report = self._deltas.read(*frames[0])
@@ -189,6 +228,33 @@ class ReportConnection:
         """Send orders that do not wait for the next report."""
         self._write(FrameKind.NOTICE, ack.model_dump_json(exclude_defaults=True).encode())
 
+    def grant(self, message: Grants) -> asyncio.Future[None]:
+        """Send grants; return what is done when they are acknowledged, or fails with UnreachableError."""
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if len(self._untaken) >= UNTAKEN:
+            taken.set_exception(UnreachableError("the sidecar acknowledges no grants", place=self.node_id))
+            return taken
+        self._untaken.append(taken)
+        self._write(FrameKind.GRANTS, message.model_dump_json(exclude_defaults=True).encode())
+        if not self.is_open:
+            self._lose_grants()
+        return taken
+
+    def _taken(self, kind: FrameKind) -> bool:
+        """Return whether a frame acknowledges grants."""
+        if kind is not FrameKind.GRANTS_TAKEN or not self._untaken:
+            return False
+        taken = self._untaken.popleft()
+        if not taken.done():
+            taken.set_result(None)
+        return True
+
+    def _lose_grants(self) -> None:
+        untaken, self._untaken = self._untaken, deque()
+        for taken in untaken:
+            if not taken.done():
+                taken.set_exception(UnreachableError("the connection for reports was closed", place=self.node_id))
+
     def check(self) -> None:
         """End the connection if its caller may not report any more, is silent, or does not finish a frame."""
         now_s = time.monotonic()
@@ -204,10 +270,12 @@ class ReportConnection:
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
+            self._lose_grants()
             self._closed(self, why)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Note that the connection is closed."""
+        self._lose_grants()
         if self._transport is not None:
             self._transport = None
             self._closed(self, "")
@@ -219,6 +287,7 @@ class ReportConnection:
             refusal = RefusalBody(status=error.status, error=ErrorBody(code=error.code, message=masked(str(error))))
             transport.write(frame(FrameKind.REFUSAL, refusal.model_dump_json().encode()))
             transport.close()
+            self._lose_grants()
             self._closed(self, str(error))
 
     def _write(self, kind: FrameKind, body: bytes) -> None:

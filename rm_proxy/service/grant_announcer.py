@@ -1,4 +1,6 @@
-"""Sends grants and drops to sidecars: bounded, in the event loop, one kept connection per node.
+"""Sends grants and drops to sidecars: bounded, in the event loop, over their connections for reports.
+
+A sidecar without such a connection, or of an earlier version, gets a POST.
 
 Announcements race with the application master's start; a sidecar waits for a late one, so that none of this is on the
 path of an answer.
@@ -9,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from pydantic import BaseModel
@@ -25,7 +27,7 @@ log = get_logger(__name__)
 
 
 class Sender(Protocol):
-    """The way to all sidecars: `quicksilver.common.http.async_client.AsyncRestClient`."""
+    """The way to sidecars without a connection: `quicksilver.common.http.async_client.AsyncRestClient`."""
 
     async def post(self, url: str, body: BaseModel) -> object:
         """POST a message. Raises QuicksilverError."""
@@ -38,6 +40,7 @@ class GrantAnnouncer:
     """Takes messages for nodes and posts them in tasks, in order per node.
 
     url_of: returns the URL of a node's sidecar, None while it is unknown.
+    by_connection: sends a message over a node's connection; returns False where it has none that takes any.
     failed: called with a node and the message that could not be delivered.
     sender: the way to the sidecars; it is closed with the announcer.
     parallel: messages on their way at once; limit: nodes with a waiting message, beyond which messages are dropped.
@@ -47,6 +50,7 @@ class GrantAnnouncer:
         self,
         metrics: ProxyMetrics,
         url_of: Callable[[str], str | None],
+        by_connection: Callable[[str, Grants], Awaitable[bool]],
         failed: Callable[[str, Grants], None],
         sender: Sender,
         *,
@@ -54,6 +58,7 @@ class GrantAnnouncer:
         limit: int,
     ) -> None:
         self._metrics, self._url_of, self._failed, self._sender = metrics, url_of, failed, sender
+        self._by_connection = by_connection
         self._parallel, self._limit = parallel, limit
         self._ready: OrderedDict[str, Grants] = OrderedDict()
         """Waiting messages of nodes to which none is on its way."""
@@ -111,7 +116,8 @@ class GrantAnnouncer:
         why, begun_s = "the sidecar has not reported yet", time.time()
         for _ in range(TRIES if url else 0):
             try:
-                await self._sender.post(f"{url}/v1/grants", message)
+                if not await self._by_connection(node_id, message):
+                    await self._sender.post(f"{url}/v1/grants", message)
             except QuicksilverError as error:
                 why = str(error)
                 if not error.retriable:

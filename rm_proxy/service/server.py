@@ -117,6 +117,7 @@ class Proxy:
             self.coordinator.reports.takes_report,
             max_bytes=settings.max_body_bytes,
             count=self.metrics.report_connections.set,
+            grants_s=settings.announce_timeout_s,
         )
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
@@ -140,6 +141,7 @@ class Proxy:
         return GrantAnnouncer(
             self.metrics,
             self._url_of,
+            lambda node_id, message: self.report_connections.grant(node_id, message),
             self._undelivered,
             AsyncRestClient(
                 timeout_s=settings.announce_timeout_s,

@@ -13,10 +13,11 @@ from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, install_error_handlers
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
 from sidecar.metrics import CONTENT_TYPE
-from sidecar.node.events import Drain, Dropped, Granted
+from sidecar.node.events import Drain
 from sidecar.node.node import SidecarNode
 from sidecar.node.report_view import container, containers
 from sidecar.service.dispatcher import Dispatcher
+from sidecar.service.proxy_answers import handle_grants
 
 
 class SidecarHealth(Message):
@@ -58,11 +59,7 @@ def _grant_routes(app: FastAPI, dispatcher: Dispatcher) -> None:
     @app.post("/v1/grants", status_code=204)
     async def grants(body: Grants) -> Response:
         """Store announcements of queueable containers, and drop those whose starts are not wanted any more."""
-        now_s = time.time()
-        if body.grants:
-            dispatcher.put(Granted(tuple(body.grants), now_s))
-        if body.drop:  # possibly just announced
-            dispatcher.put(Dropped(tuple(body.drop), body.drop_reason, now_s))
+        handle_grants(body, dispatcher.gates.queue)
         return Response(status_code=204)
 
     @app.post("/v1/drain", status_code=204)

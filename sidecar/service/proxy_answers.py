@@ -1,12 +1,12 @@
-"""Converts the active proxy's answer to a report into events for the node machine."""
+"""Converts what the active proxy says into events for the node machine."""
 
 from __future__ import annotations
 
 import time
 
-from quicksilver.common.messages import Ack
+from quicksilver.common.messages import Ack, Grants
 from sidecar.connections.event_queue import EventQueue
-from sidecar.node.events import Drain, Dropped, Targeted
+from sidecar.node.events import Drain, Dropped, Granted, Targeted
 from sidecar.node.node import SidecarNode
 
 
@@ -21,3 +21,12 @@ def handle_ack(ack: Ack, node: SidecarNode, queue: EventQueue) -> bool:
     if ack.targets is not None or ack.shed or ack.promoted:
         queue.put(Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
     return drain_changed
+
+
+def handle_grants(message: Grants, queue: EventQueue) -> None:
+    """Store announcements of queueable containers, and drop those whose starts are not wanted any more."""
+    now_s = time.time()
+    if message.grants:
+        queue.put(Granted(tuple(message.grants), now_s))
+    if message.drop:  # possibly just announced
+        queue.put(Dropped(tuple(message.drop), message.drop_reason, now_s))

@@ -16,10 +16,12 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_errors import UnreachableError, refused
 from quicksilver.common.http.security import Credentials
-from quicksilver.common.messages import Ack, Report, Targets
+from quicksilver.common.messages import Ack, Grants, Report, Targets
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.reports.deltas import DeltaWriter
 from quicksilver.common.reports.frames import (
+    TAKES,
+    TAKES_GRANTS,
     UPGRADE,
     FrameError,
     FrameKind,
@@ -50,6 +52,8 @@ class ReportLine(ABC):
         self.warned_s = -REMIND_S
         self.on_notice: Callable[[Ack], None] = lambda ack: None
         """Gets orders that the proxy sends beside its answers."""
+        self.on_grants: Callable[[Grants], None] | None = None
+        """Gets grants that come the same way; without it the proxy posts them."""
 
     @abstractmethod
     async def post(self, report: Report) -> Ack:
@@ -90,8 +94,21 @@ def report_line(url: str, timeout_s: float, credentials: Credentials | None) -> 
 class ReportSession(asyncio.Protocol):
     """One open connection: a request for the upgrade, then reports, each of which waits for its answer."""
 
-    def __init__(self, url: str, head: bytes, on_notice: Callable[[Ack], None], on_sent: Callable[[int], None]) -> None:
-        self._url, self._head, self._on_notice, self._on_sent = url, head, on_notice, on_sent
+    def __init__(
+        self,
+        url: str,
+        head: bytes,
+        on_notice: Callable[[Ack], None],
+        on_grants: Callable[[Grants], None] | None,
+        on_sent: Callable[[int], None],
+    ) -> None:
+        self._url, self._head, self._on_notice, self._on_grants, self._on_sent = (
+            url,
+            head,
+            on_notice,
+            on_grants,
+            on_sent,
+        )
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._begin: bytearray | None = bytearray()
@@ -155,6 +172,10 @@ class ReportSession(asyncio.Protocol):
     def _frame(self, kind: FrameKind, body: bytes) -> None:
         if kind is FrameKind.REFUSAL:
             raise refused(RefusalBody.model_validate_json(body).status, body, self._url)
+        if kind is FrameKind.GRANTS and self._on_grants is not None and self._transport is not None:
+            self._on_grants(Grants.model_validate_json(body))
+            self._transport.write(frame(FrameKind.GRANTS_TAKEN, b""))
+            return
         if kind not in (FrameKind.ACK, FrameKind.ACK_SAME_TARGETS, FrameKind.NOTICE):
             raise FrameError(f"a frame of the kind {kind.name} came from the proxy", place=self._url)
         ack = Ack.model_validate_json(body)
@@ -255,13 +276,15 @@ class KeptLine(ReportLine):
         parts = urlsplit(self.url)
         path = f"{parts.path.rstrip('/')}{reports_path(node_id)}"
         headers = {"Host": parts.netloc.rpartition("@")[2], "Connection": "Upgrade", "Upgrade": UPGRADE}
+        if self.on_grants is not None:
+            headers[TAKES] = TAKES_GRANTS
         context = None
         if self._credentials is not None:  # the host is looked up in a thread
             headers |= await loop.run_in_executor(None, self._credentials.headers, self.url)
             context = self._credentials.context
         lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
         head = "\r\n".join(lines).encode("latin-1")
-        session = ReportSession(self.url, head, self._noticed, self._on_sent)
+        session = ReportSession(self.url, head, self._noticed, self.on_grants, self._on_sent)
         try:
             port = parts.port or (443 if parts.scheme == "https" else 80)
             tls = (context or True) if parts.scheme == "https" else None

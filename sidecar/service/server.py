@@ -9,6 +9,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +62,7 @@ from sidecar.service.nm.nm_poller import NodeManagerPoller
 from sidecar.service.nm.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
 from sidecar.service.processes.process_watch import ProcessWatcher
-from sidecar.service.proxy_answers import handle_ack
+from sidecar.service.proxy_answers import handle_ack, handle_grants
 from sidecar.service.reload import takeable
 from sidecar.service.report_line import report_line
 from sidecar.service.reporter import Reporter
@@ -179,8 +180,11 @@ class Sidecar:
         shadow = self.policies.shadow
         status = Status(gates, place, self.identity, self.limitations, lambda: self._reloader.version, shadow)
         credentials = self.security.credentials(Role.NODE)
+        lines = [report_line(url, settings.report_timeout_s, credentials) for url in place.proxies]
+        for line in lines:
+            line.on_grants = partial(handle_grants, queue=queue)
         reporter = Reporter(
-            [report_line(url, settings.report_timeout_s, credentials) for url in place.proxies],
+            lines,
             settings,
             metrics,
             status.report,

@@ -2,7 +2,8 @@
 
 A sidecar opens the connection with a request for an upgrade (`reports_path`), which the proxy checks like any other
 call and answers with 101. Then the sidecar sends a report and waits for its answer; the proxy may send a notice at any
-time. Whichever side reads something else closes the connection, and the sidecar opens one anew, with a whole report.
+time, and grants, where the request has the header `TAKES`: each of those is acknowledged. Whichever side reads
+something else closes the connection, and the sidecar opens one anew, with a whole report.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from quicksilver.common.http.rest_errors import ErrorEnvelope
 
 UPGRADE: Final = "quicksilver-reports/1"
 """Name and version of the protocol, in the header Upgrade of the request and of its answer."""
+TAKES: Final = "Quicksilver-Takes"
+"""Header of the request: what the sidecar takes on the connection beside answers and notices."""
+TAKES_GRANTS: Final = "grants"
+"""Value of `TAKES` of a sidecar that takes grants; one of an earlier version has no such header, and gets a POST."""
 IDLE_S: Final = 90.0
 """Time after which the proxy closes a connection without a report; `sidecar.report_s` is less."""
 _LENGTH: Final = 4
@@ -37,6 +42,11 @@ class FrameKind(IntEnum):
     """An `Ack` that answers no report: orders that do not wait for the next one."""
     REFUSAL = 6
     """An error in place of an answer (`RefusalBody`); the proxy closes the connection after it."""
+
+    GRANTS = 7
+    """Grants of the proxy (`messages.Grants`)."""
+    GRANTS_TAKEN = 8
+    """The sidecar has the grants of the earliest frame that it has not acknowledged; no body."""
 
 
 _KINDS: Final = {kind.value: kind for kind in FrameKind}

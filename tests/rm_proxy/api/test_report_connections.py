@@ -16,14 +16,14 @@ from starlette.types import Scope
 from structlog.testing import capture_logs
 
 from quicksilver.common.http.access import Side, protect
-from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.rest_errors import ApiError, UnreachableError
 from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers, serve
 from quicksilver.common.http.security import OPEN, Security, SecuritySettings
 from quicksilver.common.http.tokens import Role, add_token
-from quicksilver.common.messages import Ack, Report, Shed, Targets
+from quicksilver.common.messages import Ack, Grants, Report, Shed, Targets
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.reports.deltas import DeltaWriter
-from quicksilver.common.reports.frames import UPGRADE, FrameKind, FrameReader, frame, reports_path
+from quicksilver.common.reports.frames import TAKES, TAKES_GRANTS, UPGRADE, FrameKind, FrameReader, frame, reports_path
 from rm_proxy.api import report_connections
 from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
 from tests import loops
@@ -47,7 +47,7 @@ class Proxy:
         self.refused: list[str] = []
         self.known = True
         self.connections = ReportConnections(
-            self.handle, lambda node_id: self.known, max_bytes=LIMIT, count=self.counts.append
+            self.handle, lambda node_id: self.known, max_bytes=LIMIT, count=self.counts.append, grants_s=5.0
         )
         self.app = FastAPI()
         install_error_handlers(self.app)
@@ -383,3 +383,64 @@ def test_the_end_of_the_server_is_the_end_of_each_connection() -> None:
 
     loops.run(story())
     assert proxy.counts[-1] == 0
+
+
+GRANTS = Grants(drop=["c1"], drop_reason="gone")
+GRANTED = (FrameKind.GRANTS, {"drop": ["c1"], "drop_reason": "gone"})
+TAKEN = frame(FrameKind.GRANTS_TAKEN, b"")
+
+
+def test_grants_go_over_the_connection_until_they_are_acknowledged() -> None:
+    proxy = Proxy()
+
+    async def story(connect: Connect) -> None:
+        sidecar = await (await connect()).opened(**{TAKES: TAKES_GRANTS})
+        grants = [asyncio.create_task(proxy.connections.grant(NODE, GRANTS)) for _ in range(2)]
+        assert [await sidecar.next(), await sidecar.next()] == [GRANTED] * 2
+        assert not any(grant.done() for grant in grants)
+        sidecar.writer.write(TAKEN)
+        assert await grants[0] and not grants[1].done()
+        kind, answer = await sidecar.send(frame(*sidecar._deltas.write(report())) + TAKEN[:2])
+        assert (kind, answer["events_to"]) == (FrameKind.ACK, 7), "an acknowledgement may come with a report"
+        sidecar.writer.write(TAKEN[2:])
+        assert await grants[1]
+        assert (await sidecar.report(seq=2))[0] is FrameKind.ACK_SAME_TARGETS
+
+    run(proxy, story)
+
+
+def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
+    proxy = Proxy()
+
+    async def story(connect: Connect) -> None:
+        assert not await proxy.connections.grant(NODE, GRANTS)
+        sidecar = await (await connect()).opened()
+        assert not await proxy.connections.grant(NODE, GRANTS)
+        assert (await sidecar.report())[0] is FrameKind.ACK
+        kind, refusal = await sidecar.send(TAKEN)
+        assert (kind, refusal["status"]) == (FrameKind.REFUSAL, 422)
+
+    run(proxy, story)
+
+
+def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_connections, "UNTAKEN", 2)
+    proxy = Proxy()
+
+    async def story(connect: Connect) -> None:
+        sidecar = await (await connect()).opened(**{TAKES: TAKES_GRANTS})
+        proxy.connections._grants_s = 0.05
+        for why in ("no answer within 0.05 s", "no answer within 0.05 s", "acknowledges no grants"):
+            with pytest.raises(UnreachableError, match=why):
+                await proxy.connections.grant(NODE, GRANTS)
+        assert [await sidecar.next(), await sidecar.next()] == [GRANTED] * 2
+        sidecar.writer.write(TAKEN)  # of the first one, for which nobody waits
+        await sidecar.report()
+        proxy.connections._grants_s = 5.0
+        grant = asyncio.create_task(proxy.connections.grant(NODE, GRANTS))
+        assert await sidecar.next() == GRANTED
+        sidecar.writer.close()
+        with pytest.raises(UnreachableError, match="the connection for reports was closed"):
+            await grant
+
+    run(proxy, story)

@@ -29,6 +29,8 @@ class Sidecars:
         self.refusing: dict[str, int] = {}
         self.tries = 0
         self.open = True
+        self.connections: set[str] = set()
+        self.by_connection: list[tuple[str, list[str]]] = []
         self.failed: list[tuple[str, list[str]]] = []
         self.go_on = asyncio.Event()
 
@@ -39,7 +41,14 @@ class Sidecars:
         def failed(node_id: str, message: Grants) -> None:
             self.failed.append((node_id, list(message.drop)))
 
-        return GrantAnnouncer(self.metrics, url_of, failed, self, **({"parallel": 4, "limit": 8} | settings))
+        return GrantAnnouncer(
+            self.metrics, url_of, self.connected, failed, self, **({"parallel": 4, "limit": 8} | settings)
+        )
+
+    async def connected(self, node_id: str, message: Grants) -> bool:
+        if node_id in self.connections:
+            self.by_connection.append((node_id, [grant.container_id for grant in message.grants]))
+        return node_id in self.connections
 
     async def post(self, url: str, body: BaseModel) -> None:
         assert self.open and url.endswith("/v1/grants") and isinstance(body, Grants)
@@ -177,6 +186,21 @@ def test_only_errors_that_may_pass_are_tried_again() -> None:
             announcer.send("n1", grants("c1"))
             await until(lambda failed=failed: sidecars.count("failed") == failed + 1)
             assert sidecars.tries == tries
+        await announcer.close()
+
+    run(play)
+
+
+def test_a_node_with_a_connection_gets_no_post() -> None:
+    async def play(sidecars: Sidecars) -> None:
+        announcer = sidecars.announcer()
+        sidecars.go_on.set()
+        sidecars.connections.add("n1")
+        for node_id in ("n1", "n2"):
+            announcer.send(node_id, grants("c1"))
+        await until(lambda: sidecars.count("ok") == 2)
+        assert sidecars.by_connection == [("n1", ["c1"])]
+        assert sidecars.told == [("http://n2", ["c1"], [])]
         await announcer.close()
 
     run(play)

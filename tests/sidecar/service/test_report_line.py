@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
 from quicksilver.common.http.rest_server import serve
-from quicksilver.common.messages import Ack, ContainerEvent, Report, Shed, Targets
+from quicksilver.common.messages import Ack, ContainerEvent, Grants, Report, Shed, Targets
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.reports.frames import UPGRADE, FrameKind, frame
 from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
@@ -89,6 +89,25 @@ def test_reports_go_over_one_connection_and_answers_are_whole() -> None:
     loops.run(story())
     assert proxy.kept == [1, 2, 3, 4, 5] and proxy.posts.reports == []
     assert sent[1] < sent[0] / 2 and sent[3] > sent[1], "another name of the node begins anew"
+
+
+def test_grants_come_over_the_connection_where_somebody_takes_them() -> None:
+    proxy, got = Proxy(), list[Grants]()
+    message = Grants(drop=["c1"], drop_reason="gone")
+
+    async def story() -> None:
+        async with serving(proxy.app) as url:
+            async with line_to(url) as line:
+                await line.post(report(1))
+                assert not await proxy.connections.grant("n:1", message)
+            async with line_to(url) as line:
+                line.on_grants = got.append
+                await line.post(report(2))
+                assert await proxy.connections.grant("n:1", message)
+                await line.post(report(3))
+
+    loops.run(story())
+    assert got == [message] and proxy.kept == [1, 2, 3]
 
 
 def test_a_connection_that_was_cut_is_opened_again_for_the_same_report() -> None:

@@ -155,7 +155,7 @@ class NodeRest:
     def __init__(
         self, on_grants: Callable[[Grants], None], on_drain: Callable[[Draining], None], traffic: Traffic
     ) -> None:
-        self._takes: Takes = {"/v1/grants": (Grants, self._granted), "/v1/drain": (Draining, on_drain)}
+        self._takes: Takes = {"/v1/grants": (Grants, self.granted), "/v1/drain": (Draining, on_drain)}
         self._on_grants, self._traffic = on_grants, traffic
         self._server: asyncio.Server | None = None
         self._opened: set[asyncio.Transport] = set()
@@ -172,7 +172,8 @@ class NodeRest:
     def _accept(self) -> asyncio.Protocol:
         return _Asking(self._takes, self._traffic, self._opened)
 
-    def _granted(self, message: Grants) -> None:
+    def granted(self, message: Grants) -> None:
+        """Count grants, and pass them on; those of the connection for reports, too."""
         self._traffic.grants += 1
         self._traffic.announced += len(message.grants)
         self._on_grants(message)

@@ -243,6 +243,7 @@ class EmulatedSite:
         )
         self.dispatcher = Dispatcher(self.gates, self._watcher, reporter, resizing)
         self._rest = NodeRest(self._granted, self._drained, wiring.traffic)
+        line.on_grants = self._rest.granted
         self._url = ""
         self._boot, self._reports = secrets.token_hex(8), 0
         self._tasks: list[asyncio.Task[None]] = []
