@@ -122,7 +122,7 @@ protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
 	.venv/bin/ruff format hadoop_rpc/protos
 
-EXTRAS := --extra avro --extra docker --extra postgres # what packages, archive and images have
+EXTRAS := --extra avro --extra commands --extra docker --extra postgres --extra proxy # what packages, archive and images have
 LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver --no-emit-package yarn-quicksilver-apps
 lock: setup ## resolve all dependencies anew: development, what a node installs (with its SBOM), mutation tests, PySpark
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --upgrade uv

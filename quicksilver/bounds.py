@@ -34,7 +34,7 @@ from quicksilver.common.web.access import MAX_FORM
 from quicksilver.manual.made_parts import with_part
 from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
-from rm_proxy.api.report_connections import FRAME_S, UNREAD_BYTES, UNTAKEN
+from rm_proxy.api.report_connections import FRAME_S, MAX_RECEIPTS, UNREAD_BYTES
 from rm_proxy.attempt.asks.ask_table import MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES
 from rm_proxy.attempt.promotion_requests import MAX_LATELY, MAX_OUTSTANDING
@@ -298,7 +298,7 @@ def _elsewhere() -> Sequence[Bound]:
             "the earlier one is closed; closed",
             "`report_connections`, the log",
         ),
-        Bound("grants that a sidecar has not acknowledged", f"{UNTAKEN}", "an error", "the log"),
+        Bound("grants that a sidecar has not acknowledged", f"{MAX_RECEIPTS}", "an error", "the log"),
         Bound("a number of a sidecar's report", f"finite, up to {MAX_NUMBER:.0e}", "422"),
         Bound(
             "an answer of YARN's REST; of a sidecar",

@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.extras import EXTRAS
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.masking import masked
 from quicksilver.common.process.version import DISTRIBUTION, missing
@@ -200,6 +201,10 @@ class Program(CommandGroup):
             return super().invoke(ctx)
         except QuicksilverError as error:
             raise OneLineError(str(error)) from error
+        except ModuleNotFoundError as error:
+            if error.name not in EXTRAS:
+                raise
+            raise OneLineError(missing(ctx.invoked_subcommand or "", error.name)) from error
         except click.ClickException as error:
             if isinstance(error, (click.UsageError, OneLineError)):
                 raise

@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from policies.base import SLOTS
 from policies.config.presets import DEFAULT, PRESETS
@@ -166,6 +163,10 @@ def _value(value: object) -> str:
 
 
 def _print_table(columns: list[str], rows: list[list[Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):

@@ -48,7 +48,7 @@ UNREAD_BYTES: Final = 1 << 20
 """Bytes that wait for a sidecar to read them; more end the connection."""
 GRANTS_S: Final = 1.0
 """Time for a sidecar to acknowledge grants."""
-UNTAKEN: Final = 16
+MAX_RECEIPTS: Final = 16
 """Frames with grants that a sidecar has not acknowledged; with more of them no further ones are sent."""
 _TAKES_GRANTS: Final = (TAKES.lower().encode(), TAKES_GRANTS.encode())
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
@@ -156,7 +156,7 @@ class ReportConnection:
         self._targets: Targets | None = None
         """The last ones that were sent."""
         self.takes_grants = _TAKES_GRANTS in scope.get("headers", ())
-        self._untaken: deque[asyncio.Future[None]] = deque()
+        self._receipts: deque[asyncio.Future[None]] = deque()
         """Of grants that were sent and not acknowledged, in order; done where nobody waits any more."""
         self._transport: asyncio.Transport | None = None
         self._heard_s = self._begun_s = self._opened_s = time.monotonic()
@@ -188,11 +188,11 @@ class ReportConnection:
             self._begun_s = now_s
         try:
             frames = self._frames.feed(data)
-            if self._untaken:
+            if self._receipts:
                 frames = [each for each in frames if not self._taken(each[0])]
             if not frames:
                 return
-            if len(frames) > 1 or (self._frames.pending and not self._untaken):
+            if len(frames) > 1 or (self._frames.pending and not self._receipts):
                 raise FrameError("a report came before the answer to the last one was sent")
             self._heard_s = now_s
             report = self._deltas.read(*frames[0])
@@ -230,30 +230,30 @@ class ReportConnection:
 
     def grant(self, message: Grants) -> asyncio.Future[None]:
         """Send grants; return what is done when they are acknowledged, or fails with UnreachableError."""
-        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if len(self._untaken) >= UNTAKEN:
-            taken.set_exception(UnreachableError("the sidecar acknowledges no grants", place=self.node_id))
-            return taken
-        self._untaken.append(taken)
+        receipt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if len(self._receipts) >= MAX_RECEIPTS:
+            receipt.set_exception(UnreachableError("the sidecar acknowledges no grants", place=self.node_id))
+            return receipt
+        self._receipts.append(receipt)
         self._write(FrameKind.GRANTS, message.model_dump_json(exclude_defaults=True).encode())
         if not self.is_open:
             self._lose_grants()
-        return taken
+        return receipt
 
     def _taken(self, kind: FrameKind) -> bool:
         """Return whether a frame acknowledges grants."""
-        if kind is not FrameKind.GRANTS_TAKEN or not self._untaken:
+        if kind is not FrameKind.GRANTS_TAKEN or not self._receipts:
             return False
-        taken = self._untaken.popleft()
-        if not taken.done():
-            taken.set_result(None)
+        receipt = self._receipts.popleft()
+        if not receipt.done():
+            receipt.set_result(None)
         return True
 
     def _lose_grants(self) -> None:
-        untaken, self._untaken = self._untaken, deque()
-        for taken in untaken:
-            if not taken.done():
-                taken.set_exception(UnreachableError("the connection for reports was closed", place=self.node_id))
+        receipts, self._receipts = self._receipts, deque()
+        for receipt in receipts:
+            if not receipt.done():
+                receipt.set_exception(UnreachableError("the connection for reports was closed", place=self.node_id))
 
     def check(self) -> None:
         """End the connection if its caller may not report any more, is silent, or does not finish a frame."""

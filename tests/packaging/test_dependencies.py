@@ -7,7 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import metadata, packages_distributions
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,12 @@ FOLDERS: Final = {
 OURS: Final = frozenset(Path(folder).name for folders in FOLDERS.values() for folder in folders)
 PROVIDERS: Final = {"google": {"protobuf"}, "pyspark": {"pyspark"}}
 """A namespace package of several projects; a package that the development lock leaves out."""
+
+NOT_IMPORTED: Final = {"yarn-quicksilver": {"opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"}}
+"""Extras that are looked up by their names."""
+NODE_PACKAGES: Final = 30
+IN_PACKAGES: Final = ("avro", "commands", "docker", "postgres", "proxy")
+"""Extras that packages, archive and images have."""
 
 
 def project(folder: Path) -> dict[str, Any]:
@@ -71,8 +77,39 @@ def test_what_is_imported_is_declared(distribution: dict[str, Any]) -> None:
 
 def test_all_distributions_have_one_version() -> None:
     assert APPS["version"] == LAB["version"] == MAIN["version"]
-    assert f"{MAIN['name']}=={MAIN['version']}" in APPS["dependencies"]
-    assert {f"{one['name']}=={MAIN['version']}" for one in (MAIN, APPS)} <= set(LAB["dependencies"])
+    assert f"{MAIN['name']}[proxy]=={MAIN['version']}" in APPS["dependencies"]
+    assert f"{MAIN['name']}[commands,proxy]=={MAIN['version']}" in LAB["dependencies"]
+    assert f"{APPS['name']}=={MAIN['version']}" in LAB["dependencies"]
+
+
+def test_no_dependency_is_declared_that_nothing_imports() -> None:
+    installed = packages_distributions()
+    for distribution in (MAIN, APPS, LAB):
+        packages = {package for path in modules(distribution["name"]) for package in imported(path)}
+        used = {canonicalize_name(name) for package in packages for name in installed.get(package, [])}
+        used |= {name for package in packages for name in PROVIDERS.get(package, ())}
+        unused = declared(distribution) - used - {MAIN["name"], APPS["name"]}
+        assert unused - NOT_IMPORTED.get(distribution["name"], set()) == set(), distribution["name"]
+
+
+def node_packages() -> set[str]:
+    """Return what the wheel brings without extras."""
+    names, waiting = set[str](), [Requirement(line) for line in MAIN["dependencies"]]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in names or not (requirement.marker is None or requirement.marker.evaluate({"extra": ""})):
+            continue
+        assert not requirement.extras, f"{requirement} brings more than this counts"
+        names.add(name)
+        waiting += [Requirement(line) for line in metadata(name).get_all("Requires-Dist") or ()]
+    return names
+
+
+def test_a_node_gets_few_packages() -> None:
+    names = node_packages()
+    assert len(names) <= NODE_PACKAGES, sorted(names)
+    assert not names & {"aiohttp", "alembic", "cryptography", "docker", "fastavro", "jinja2", "psycopg", "rich"}
 
 
 def test_the_main_distribution_imports_nothing_of_the_others() -> None:
@@ -95,8 +132,8 @@ def test_the_runtime_lock_is_a_part_of_the_development_lock() -> None:
 
 def test_the_runtime_lock_has_every_dependency_of_what_runs_on_hosts() -> None:
     pinned = {canonicalize_name(Requirement(line).name) for line in locked("requirements.lock")}
-    lines = {line for found in (MAIN, APPS) for line in found["dependencies"]} - {f"{MAIN['name']}=={MAIN['version']}"}
-    lines |= {line for extra in ("avro", "docker", "postgres") for line in MAIN["optional-dependencies"][extra]}
+    lines = {line for found in (MAIN, APPS) for line in found["dependencies"] if not line.startswith(MAIN["name"])}
+    lines |= {line for extra in IN_PACKAGES for line in MAIN["optional-dependencies"][extra]}
     wanted = {canonicalize_name(Requirement(line).name) for line in lines}
     assert wanted <= pinned
     assert not {"matplotlib", "pyarrow", "pytest", "hatchling"} & pinned

@@ -61,7 +61,7 @@ class AsyncRestClient:
         self.timeout_s, self._get_total_s = timeout_s, get_total_s
         self._remedy, self._credentials, self._login, self._threads = remedy, credentials, login, threads
         self._max_answer, self._redirects = max_answer, redirects
-        self._opened: tuple[requests.Session, ThreadPoolExecutor] | None = None
+        self._parts: tuple[requests.Session, ThreadPoolExecutor] | None = None
         self._calls: set[RestCall] = set()
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By server: who calls it at present."""
@@ -92,9 +92,9 @@ class AsyncRestClient:
 
     async def close(self) -> None:
         """Cut calls off that are open, and close the kept connections; a call after it dials anew."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            session, threads = opened
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            session, threads = parts
             for call in self._calls:
                 call.cut_off()
             session.close()
@@ -116,9 +116,9 @@ class AsyncRestClient:
         return response.content, response.headers.get("Content-Type", "something")
 
     async def _in_thread(self, method: str, url: str, arguments: dict[str, Any]) -> requests.Response:
-        if self._opened is None:
-            self._opened = self._session(), ThreadPoolExecutor(self._threads, "rest")
-        session, threads = self._opened
+        if self._parts is None:
+            self._parts = self._session(), ThreadPoolExecutor(self._threads, "rest")
+        session, threads = self._parts
         call = RestCall()
         self._calls.add(call)
         try:
@@ -151,8 +151,8 @@ class AsyncRestClient:
         self, session: requests.Session, call: RestCall, method: str, url: str, arguments: dict[str, Any]
     ) -> requests.Response:
         """Return the answer, whatever it says; called in a thread. Raises RequestException, SettingsError."""
-        shown = self._credentials.headers(url) if self._credentials else {}
-        arguments["headers"] = shown | arguments.get("headers", {})
+        proof = self._credentials.headers(url) if self._credentials else {}
+        arguments["headers"] = proof | arguments.get("headers", {})
         with call:
             try:
                 return session.request(method, url, timeout=self.timeout_s, **arguments)

@@ -47,12 +47,12 @@ class RestCall:
         """Whether it was cut off."""
         return self._over
 
-    def uses(self, connected: socket.socket) -> None:
+    def uses(self, connection: socket.socket) -> None:
         """Note the connection. Raises CutOffError."""
         with self._lock:
             if self._over:
                 raise CutOffError("the call was cut off")
-            self._socket = connected
+            self._socket = connection
 
     def cut_off(self) -> None:
         """End it; from any thread."""

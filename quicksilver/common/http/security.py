@@ -14,6 +14,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Self
@@ -24,6 +25,7 @@ from pydantic import Field, model_validator
 from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.rest_errors import tls_reason
 from quicksilver.common.http.tokens import AccessTokens, Role, read_private, read_tokens
 from quicksilver.common.process.audit_log import write_audit
 from quicksilver.common.process.logs import get_logger
@@ -31,6 +33,8 @@ from quicksilver.common.process.logs import get_logger
 log = get_logger(__name__)
 SECTION: Final = "security"
 _WARN_S: Final = 30 * 86400.0
+_NO_CHECK_TIME: Final = 0x200000
+"""X509_V_FLAG_NO_CHECK_TIME of OpenSSL, for which Python has no name."""
 REMEDY: Final = (
     "set security.tls_cert, tls_key and tls_ca (`quicksilver certs` makes them), listen on loopback, or accept that "
     "everybody who reaches the address may do everything with security.insecure: true (docs/security.md)"
@@ -181,9 +185,13 @@ class Security:
 
     def _look_at_end(self) -> None:
         assert self.settings.tls_cert is not None
-        from quicksilver.common.http.certs import show  # cryptography takes its time, and is needed with TLS alone
-
-        self.certificate_ends_s = show(self.settings.tls_cert).ends_s
+        assert self.settings.tls_key is not None and self.settings.tls_ca is not None, "_together"
+        try:
+            self.certificate_ends_s = _end_s(self.settings.tls_cert, self.settings.tls_key, self.settings.tls_ca)
+        except ssl.SSLError as error:
+            why, remedy = tls_reason(error), "have the CA of security.tls_ca sign it (`quicksilver certs`)"
+            log.warning("others will refuse the certificate", file=str(self.settings.tls_cert), why=why, remedy=remedy)
+            return
         left_s = self.certificate_ends_s - time.time()
         if left_s < _WARN_S:
             days, remedy = round(left_s / 86400, 1), "renew it (`quicksilver certs ... --renew`), then reload"
@@ -275,6 +283,24 @@ def _context(protocol: int) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False
     return context
+
+
+def _end_s(certificate: Path, key: Path, ca: Path) -> float:
+    """Return when a certificate ends (Unix time), or ended. Raises ssl.SSLError where the CA did not sign it.
+
+    Python's ssl shows the certificate of a peer alone: here that of a connection within memory.
+    """
+    server_tls, peer_tls = _context(ssl.PROTOCOL_TLS_SERVER), _context(ssl.PROTOCOL_TLS_CLIENT)
+    server_tls.load_cert_chain(certificate, key, password=lambda: "")
+    peer_tls.load_verify_locations(ca)
+    peer_tls.check_hostname = False
+    peer_tls.verify_flags |= _NO_CHECK_TIME
+    calls, answers = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer, server = peer_tls.wrap_bio(answers, calls), server_tls.wrap_bio(calls, answers, server_side=True)
+    for end in (peer, server) * 3:
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    return float(ssl.cert_time_to_seconds((peer.getpeercert() or {})["notAfter"]))  # type: ignore[arg-type]
 
 
 def _text(error: OSError) -> str:

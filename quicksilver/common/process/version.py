@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from quicksilver.common.extras import EXTRAS, remedy
+
 DISTRIBUTION: Final = "yarn-quicksilver"
 APPS: Final = "yarn-quicksilver-apps"
 """Described applications: their commands, their application master and the app server."""
@@ -17,9 +19,10 @@ def missing(command: str, module: str) -> str:
     """Return the error of a command without a module: one of ours is in another distribution."""
     distribution = _OTHERS.get(module)
     if distribution is None:
-        return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
-    remedy = f"run pip install {distribution}=={version()}"
-    return f"`quicksilver {command}` is in {distribution}, which is not installed; {remedy}"
+        what_to_do = remedy(module) if module in EXTRAS else "install it with pip"
+        return f"`quicksilver {command}` needs {module}, which is not installed; {what_to_do}"
+    what_to_do = f"run pip install {distribution}=={version()}"
+    return f"`quicksilver {command}` is in {distribution}, which is not installed; {what_to_do}"
 
 
 def version() -> str:

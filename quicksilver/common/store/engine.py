@@ -44,6 +44,8 @@ def checked_url(url: str, place: str) -> URL:
         _check_file(parsed.database, place)
     elif remedy := missing("psycopg"):
         raise SettingsError("PostgreSQL needs psycopg, which is not installed", place=place, remedy=remedy)
+    if remedy := missing("alembic"):
+        raise SettingsError("a store needs alembic, which is not installed", place=place, remedy=remedy)
     return parsed.set(drivername=driver)
 
 

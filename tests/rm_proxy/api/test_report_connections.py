@@ -424,7 +424,7 @@ def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
 
 
 def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_connections, "UNTAKEN", 2)
+    monkeypatch.setattr(report_connections, "MAX_RECEIPTS", 2)
     proxy = Proxy()
 
     async def story(connect: Connect) -> None:

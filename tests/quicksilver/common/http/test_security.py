@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import socket
 import ssl
@@ -596,6 +597,21 @@ def test_a_certificate_that_ends_soon_is_warned_of(site: Site) -> None:
         before = soon.certificate_ends_s
         soon.reload()
     assert logs == [] and soon.certificate_ends_s > before
+
+
+def test_the_end_of_a_certificate_is_known_when_it_has_passed_and_a_strangers_is_warned_of(
+    site: Site, tmp_path: Path
+) -> None:
+    certs.make_certificate(site.folder, "past", ["node1"], days=1, now=datetime.now(UTC) - timedelta(days=3))
+    with capture_logs() as logs:
+        past = Security(site.settings("past"))
+    assert past.certificate_ends_s == certs.show(site.folder / "past.crt").ends_s
+    assert [log["event"] for log in logs] == ["the certificate ends soon"]
+    certs.make_ca(tmp_path, "another")
+    settings = site.settings("node1").model_copy(update={"tls_ca": tmp_path / "ca.crt"})
+    with capture_logs() as logs:
+        assert math.isnan(Security(settings).certificate_ends_s)
+    assert [log["event"] for log in logs] == ["others will refuse the certificate"]
 
 
 OWN_HOSTS = ["localhost:8390", "LOCALHOST", "127.0.0.1:1", "[::1]:8390", "10.1.2.3", "gate.example:443", "rm1.", ""]

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from quicksilver.common.extras import EXTRAS
 from quicksilver.common.process.loading import loading, without
 from tests.paths import ROOT
 
@@ -23,7 +24,9 @@ def imported(modules: str) -> set[str]:
 @pytest.mark.parametrize(
     ("modules", "not_needed"),
     [
-        ("sidecar.cli", {"aiohttp", "alembic", "docker", "rich", "sqlalchemy"}),
+        ("sidecar.cli", {*EXTRAS, "sqlalchemy"}),
+        ("quicksilver.doctor.cli, quicksilver.policy.cli, quicksilver.setup.init_cli", {*EXTRAS}),
+        ("quicksilver.doctor.install_cli, rm_proxy.cli.commands", {*EXTRAS}),
         ("sidecar.tracker.cli", {"aiohttp", "fastapi", "requests", "rich", "uvicorn"}),
         (
             "rm_proxy.cli.bypass, rm_proxy.service.process",
