@@ -31,6 +31,7 @@ from hadoop_rpc.messages import (
     parse_message,
     renumber,
     replace_body,
+    replace_method,
     request_header,
     response_header,
     response_header_message,
@@ -51,6 +52,7 @@ __all__ = [
     "AUTH_NONE",
     "AUTH_SASL",
     "CLIENT_PROTOCOL",
+    "DISTRIBUTED_SCHEDULING_PROTOCOL",
     "NM_PROTOCOL",
     "Call",
     "ClientConnection",
@@ -66,9 +68,11 @@ __all__ = [
     "ServerEvent",
     "renumber",
     "replace_body",
+    "replace_method",
 ]
 
 AM_PROTOCOL = "org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB"
+DISTRIBUTED_SCHEDULING_PROTOCOL = "org.apache.hadoop.yarn.server.api.DistributedSchedulingAMProtocolPB"
 NM_PROTOCOL = "org.apache.hadoop.yarn.api.ContainerManagementProtocolPB"
 CLIENT_PROTOCOL = "org.apache.hadoop.yarn.api.ApplicationClientProtocolPB"
 

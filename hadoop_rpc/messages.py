@@ -8,7 +8,12 @@ from google.protobuf.message import DecodeError, EncodeError, Message
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.frames import split_delimited, varint
-from hadoop_rpc.protos.rpc_pb2 import RPC_PROTOCOL_BUFFER, RpcRequestHeaderProto, RpcResponseHeaderProto
+from hadoop_rpc.protos.rpc_pb2 import (
+    RPC_PROTOCOL_BUFFER,
+    RequestHeaderProto,
+    RpcRequestHeaderProto,
+    RpcResponseHeaderProto,
+)
 
 __all__ = [
     "IPC_VERSION",
@@ -17,6 +22,7 @@ __all__ = [
     "parse_message",
     "renumber",
     "replace_body",
+    "replace_method",
     "request_header",
     "response_header",
     "response_header_message",
@@ -31,6 +37,16 @@ def replace_body(event: Call | Response, body: bytes | Message) -> bytes:
     """Return the frame of `event` with another body; the bytes of its headers stay."""
     data = as_bytes(body)
     payload = event.raw[4 : event.head_end] + varint(len(data)) + data
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def replace_method(call: Call, protocol: str, method: str, body: bytes) -> bytes:
+    """Return the frame of `call` as one of another method, with another body; the bytes of its first header stay."""
+    _, end = split_delimited(call.raw, 4, "header")
+    name = RequestHeaderProto(
+        methodName=method, declaringClassProtocolName=protocol, clientProtocolVersion=1
+    ).SerializeToString()
+    payload = b"".join((call.raw[4:end], varint(len(name)), name, varint(len(body)), body))
     return len(payload).to_bytes(4, "big") + payload
 
 

@@ -68,6 +68,10 @@ class ProxySettings(SettingsModel):
     report_fresh_s: float = Field(6.0, gt=0)
     """Time without a report of its sidecar after which a node gets no queueable containers."""
 
+    own_grants: bool = False
+    """Grant queueable containers itself, on nodes whose tracker relays report their master keys, and inform the
+    ResourceManager of them (Mercury §3.3; own-grants.md)."""
+
     announce_workers: int = Field(64, ge=1, le=4096)
     """Announcements of grants that are on their way to sidecars at once; one for each node at most."""
     announce_timeout_s: float = Field(1.0, gt=0)

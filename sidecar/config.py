@@ -17,11 +17,11 @@ from quicksilver.common.hadoop.conf import HadoopConf, reachable
 from quicksilver.common.kerberos.keytab import Keytab
 from sidecar.memory.memory_guard import GuardRules, rules_for
 from sidecar.node.container import Rules
+from sidecar.proxy_urls import proxy_urls
 
 NM_ADDRESS: Final = "yarn.nodemanager.address"
 NM_WEB: Final = "yarn.nodemanager.webapp.address"
 BIND_HOST: Final = "yarn.nodemanager.bind-host"
-PROXY_PORT: Final = 8390
 REST_PORT: Final = 8391
 REDIRECT_PORT: Final = 8392
 _MB: Final = 2**20
@@ -247,7 +247,7 @@ class SidecarSettings(SettingsModel):
         self._check_schemes(scheme)
         rest = self.rest_listen or Address(public.host, REST_PORT)
         set_by_admin = self.proxy_urls or ([self.proxy_url] if self.proxy_url else [])
-        urls = tuple(url.rstrip("/") for url in set_by_admin or _proxy_urls(conf, scheme))
+        urls = tuple(url.rstrip("/") for url in set_by_admin or proxy_urls(conf, scheme))
         return Place(
             listen=listen,
             upstream=upstream,
@@ -362,12 +362,6 @@ def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:
             remedy=f"give the NodeManager a host name and a port below 32768 there, or set {setting}",
         )
     return address
-
-
-def _proxy_urls(conf: HadoopConf, scheme: str) -> list[str]:
-    rm_ids = conf.rm_ids() if conf.ha else [None]
-    hosts = [conf.rm_address("yarn.resourcemanager.scheduler.address", rm_id).host for rm_id in rm_ids]
-    return [f"{scheme}://{reachable(Address(host, PROXY_PORT))}" for host in dict.fromkeys(hosts)]
 
 
 def _believed(conf: HadoopConf, name: str, default: int) -> int:

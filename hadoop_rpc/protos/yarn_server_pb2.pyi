@@ -408,3 +408,49 @@ class NodeHeartbeatResponseProto(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeHeartbeatResponseProto: _TypeAlias = NodeHeartbeatResponseProto  # noqa: Y015
+
+@_typing.final
+class DistributedSchedulingAllocateRequestProto(_message.Message):
+    """What a distributed scheduler says to the ResourceManager (DistributedSchedulingAMProtocol). Hadoop has messages in
+    place of the bytes: here they pass as they are.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATE_REQUEST_FIELD_NUMBER: _builtins.int
+    ALLOCATED_CONTAINERS_FIELD_NUMBER: _builtins.int
+    allocate_request: _builtins.bytes
+    @_builtins.property
+    def allocated_containers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]: ...
+    def __init__(
+        self,
+        *,
+        allocate_request: _builtins.bytes | None = ...,
+        allocated_containers: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocate_request", b"allocate_request"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocate_request", b"allocate_request", "allocated_containers", b"allocated_containers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DistributedSchedulingAllocateRequestProto: _TypeAlias = DistributedSchedulingAllocateRequestProto  # noqa: Y015
+
+@_typing.final
+class DistributedSchedulingAllocateResponseProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALLOCATE_RESPONSE_FIELD_NUMBER: _builtins.int
+    allocate_response: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        allocate_response: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocate_response", b"allocate_response"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocate_response", b"allocate_response"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DistributedSchedulingAllocateResponseProto: _TypeAlias = DistributedSchedulingAllocateResponseProto  # noqa: Y015

@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_serializer
 
 
 class Message(BaseModel):
@@ -49,6 +49,26 @@ class Grant(Message):
     """How long the sidecar may hold the start; the token's expiry may be sooner."""
     core_wait_s: float = Field(0.0, ge=0)
     """How long its start waits for a core of its own; without one it is shed then. 0: it needs none."""
+
+
+class MasterKeyMessage(Message):
+    """A master key of the ResourceManager; `secret`: its bytes, base64."""
+
+    key_id: int
+    secret: SecretStr = Field(min_length=4, max_length=256)
+
+    @field_serializer("secret", when_used="json")
+    def _shown(self, secret: SecretStr) -> str:
+        return secret.get_secret_value()
+
+
+class NodeKeysMessage(Message):
+    """The master keys that a NodeManager has, from its tracker relay."""
+
+    container: MasterKeyMessage
+    nm: MasterKeyMessage
+    rm_identifier: int = Field(0, ge=0)
+    """Start time (ms) of the ResourceManager at which it registered; 0 where the relay did not see that."""
 
 
 class Grants(Message):

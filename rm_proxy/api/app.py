@@ -25,6 +25,7 @@ from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.cluster_routes import cluster_routes
 from rm_proxy.api.estimate_routes import estimate_routes
 from rm_proxy.api.history_routes import history_routes
+from rm_proxy.api.key_routes import ReportKeys, key_routes
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import (
     ContainerId,
@@ -86,6 +87,7 @@ class ApiParts:
     """Gets a node, whether it is drained, and who wants it. Raises ApiError when its sidecar cannot be reached."""
     report: HandleReport
     report_connections: ReportConnections
+    report_keys: ReportKeys
     series: TimeSeries = field(default_factory=lambda: TimeSeries(NAMES))
     """The cluster over time."""
     shrinks: Shrinks = field(default_factory=Shrinks)
@@ -114,6 +116,7 @@ def create_app(
     for routes in (
         _node_routes(live, parts.report, parts.drain),
         policy_routes(live, history, parts.reload, parts.check, now),
+        key_routes(parts.report_keys),
         queue_routes(live, parts.queue_history, now),
         _operation_routes(parts),
         application_routes(live, history, now),

@@ -6,8 +6,9 @@ completions stay consistent in what it sees (lab/docs/architecture.md, What alwa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -21,6 +22,7 @@ from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
 from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
 from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.own_grants import OwnGrants
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.registration.resync import doubt, send_later
@@ -35,6 +37,7 @@ from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.estimates.duration_tags import request_hints
 from rm_proxy.job_classes.exclusions import Exclusions
+from rm_proxy.minting.tokens import Minted
 
 _NO_HOSTS: Final[frozenset[str]] = frozenset()
 MAX_BAD_TAGS: Final = 20
@@ -53,6 +56,7 @@ class Parts:
     steering: Steering
     ends: Completions
     arrivals: Allocations
+    own_grants: OwnGrants
     promotion: Promotions
     notebook: SnapshotChanges
     containers: ContainerEvents
@@ -73,7 +77,9 @@ class AllocateExchange:
         self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
         self._notebook, self._containers = parts.notebook, parts.containers
-        self._give_up = parts.give_up
+        self._own_grants, self._give_up = parts.own_grants, parts.give_up
+        self.minted: Sequence[Minted] = ()
+        """Containers of our own that the ResourceManager has to get with the request in hand."""
         self.exclusions = Exclusions()
         self.allocates = 0
         self._bad_tags: set[str] = set()
@@ -108,6 +114,16 @@ class AllocateExchange:
         return not (news or asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
     @property
+    def unanswered_minted(self) -> list[Minted]:
+        """Containers of our own that the application does not know yet."""
+        return self._open.minted if self._open is not None else []
+
+    def void_minted(self) -> None:
+        """Give back those, since the ResourceManager refused the request before it looked at it."""
+        if self._open is not None:
+            self._give_back_minted(self._open)
+
+    @property
     def unseen(self) -> LastAnswer | None:
         """The last answer, if the application master asked for it again because it may not have received it."""
         return self.last if self._last_repeated else None
@@ -119,6 +135,7 @@ class AllocateExchange:
         self._costly = ""
         self._answer_came = True
         self._reported_ends = frozenset()
+        self._own_grants.start_over()
 
     # Requests
 
@@ -166,6 +183,7 @@ class AllocateExchange:
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""
         self.allocates += 1
+        self.minted = ()
         if self._registration.state is AttemptState.FINISHED:
             return None
         costly = self._costly if self._tracked or len(body) > LONG_BYTES else ""
@@ -191,8 +209,10 @@ class AllocateExchange:
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
         if first is not None and first.response_id == request.response_id:
             if first.body == body:
+                self.minted = first.minted
                 return first.rewritten
-        else:
+        elif first is not None:
+            self._give_back_minted(first)
             first = None
         late, self._late = self._late, None
         if late is not None:
@@ -201,6 +221,7 @@ class AllocateExchange:
         call = OpenRequest(request.response_id, body, None, ahead=late)
         if first is not None:
             call, changed = merge(first, request, body), True
+        self._attach_minted(call)
         call.rewritten = request.SerializeToString() if changed else None
         if moved:
             doubt(call)
@@ -236,6 +257,7 @@ class AllocateExchange:
             if first.unread and first.body == body:
                 self._late = ahead
                 return first.rewritten
+            self._give_back_minted(first)
             ahead = merged(without_ours(first), ahead)
             if ahead is not None:
                 self.exclusions.strip(ahead, self._router.blacklist)
@@ -294,7 +316,9 @@ class AllocateExchange:
             self._steering.place_all(now_s, self._answer_came)
         again, self.resend = self.resend, None
         rewrites = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
-        rows = [*(again or ()), *table.rows_for_rm()]
+        mints = self._world.minter.on and self._registration.resync is None
+        mint = partial(self._own_grants.mint, now_s=now_s) if mints else None
+        rows = [*(again or ()), *table.rows_for_rm(mint)]
         self._notebook.note_rows(rows)
         if not rewrites:
             return False
@@ -312,6 +336,7 @@ class AllocateExchange:
         self.exclusions.refused()
         if call is None:
             return
+        self._give_back_minted(call)
         if not self._tracked:
             self._late = call.ahead
         if call.unread:
@@ -338,6 +363,7 @@ class AllocateExchange:
         if call is not None and call.unread:
             return None
         if call is not None:
+            self._give_back_minted(call)
             (doubt if self._tracked else send_later)(call)
             self._strip(call)
         if last is not None and last.response_id == expected:
@@ -346,6 +372,31 @@ class AllocateExchange:
                 last.request_id = self._request_id
             self._close()
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
+
+    def _attach_minted(self, call: OpenRequest) -> None:
+        """Have the containers that were minted for a request go with it, once that is journaled."""
+        fresh = self._own_grants.take()
+        if fresh:
+            self._notebook.minted(fresh, self._table.serial, self._own_grants.number)
+            call.minted += fresh
+        self.minted = call.minted
+
+    def _give_back_minted(self, call: OpenRequest) -> None:
+        """Release the containers of our own that went with a request without an answer, and ask for others."""
+        minted, call.minted, self.minted = call.minted, [], ()
+        for grant in minted:
+            self._ends.release_unseen(grant.container.id)
+            self._table.ask_again(grant.container.allocation_request_id)
+        if minted:
+            self._notebook.minted_over(minted)
+
+    def on_minted_refused(self) -> bytes:
+        """Give the containers of our own back, as the ResourceManager takes none; returns the request without them."""
+        call = self._open
+        if call is None:
+            return b""
+        self._give_back_minted(call)
+        return call.body if call.rewritten is None else call.rewritten
 
     def _strip(self, call: OpenRequest) -> None:
         """Have hosts that are kept for others sent again by `exclusions` alone."""
@@ -392,10 +443,16 @@ class AllocateExchange:
             return None
         answer = y.AllocateResponseProto.FromString(body)
         check_answer(answer)
+        minted = self._open.minted if self._open is not None else []
         if self.last is not None and answer.response_id == self.last.response_id:
+            if minted and self._open is not None:
+                self._give_back_minted(self._open)
             return self.last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
+        if minted:
+            self._own_grants.deliver(minted, answer)
+            self._notebook.minted_over(minted)
         news = bool(
             answer.allocated_containers
             or answer.completed_container_statuses

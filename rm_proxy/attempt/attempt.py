@@ -15,13 +15,14 @@ from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge
 from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.own_grants import OwnGrants
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.registration.resync import Resync
 from rm_proxy.attempt.routing.router import Router
 from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
-from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up
+from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up, minted_note
 from rm_proxy.domain.resources import resources_of
 
 _SERIAL_START: Final = 1 << 29
@@ -52,6 +53,7 @@ class Attempt:
         )
         self.notebook = SnapshotChanges(self.live, self._ends)
         self.containers = ContainerEvents(self.registration, world, self.live, self.router, self._ends, emit)
+        self._own_grants = OwnGrants(attempt_id, world)
         self.exchange = AllocateExchange(
             Parts(
                 self.registration,
@@ -62,6 +64,7 @@ class Attempt:
                 self._steering,
                 self._ends,
                 self._arrivals,
+                self._own_grants,
                 self.promotion,
                 self.notebook,
                 self.containers,
@@ -144,6 +147,7 @@ class Attempt:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:
             self._ends.tell_again(last.ends)
+        self.exchange.void_minted()
         self._ends.releases.repeat_all()
         self._start_over()
         if not self.finished:
@@ -157,6 +161,15 @@ class Attempt:
         self.exchange.start_over()
         self.promotion.clear()
         self.router.charge()
+
+    @property
+    def own_grants_on(self) -> bool:
+        """Whether the proxy grants containers itself."""
+        return self._world.minter.on
+
+    def own_grants_refused(self, why: str, now_s: float) -> None:
+        """Note that the ResourceManager does not know the protocol of distributed schedulers."""
+        self._world.minter.refused(why, now_s)
 
     def on_finished(self) -> None:
         """Note that the application master unregistered: starts that sidecars still hold for it are dropped."""
@@ -197,6 +210,7 @@ class Attempt:
         self._ends.restore(snapshot)
         self.exchange.exclusions.restore(snapshot.kept_off)
         self.table.serial = snapshot.serial
+        self._own_grants.number = snapshot.number or self._own_grants.number
         self.registration.follow(AttemptEvent.RESTORED if snapshot.registered else AttemptEvent.NOT_REGISTERED)
         self.registration.resync = Resync(snapshot) if snapshot.registered else None
         self.notebook.restore(snapshot)
@@ -241,7 +255,8 @@ class Attempt:
         registered = b"" if self.registration.state is AttemptState.FORGOTTEN else self.registration.answer
         exchange, resync = self.exchange, self.registration.resync
         kept_off = exchange.exclusions.maybe
-        return self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
+        note = self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
+        return note | minted_note(exchange.unanswered_minted, self._own_grants.number)
 
 
 def _give_up(attempt: Attempt, why: str) -> y.AllocateRequestProto:

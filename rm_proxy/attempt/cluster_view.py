@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
+from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, Portion, QueueView, Resources
@@ -17,6 +18,7 @@ from rm_proxy.dispatch.group_queue import Demand
 from rm_proxy.domain.comparison import Compare
 from rm_proxy.domain.hooks import Hooks
 from rm_proxy.estimates.estimator import Expectation
+from rm_proxy.minting.tokens import Minted
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,22 @@ class Moves(Protocol):
         """Cancel the move of a shed container: its replacement is requested as guaranteed."""
 
 
+class Minting(Protocol):
+    """Containers that the proxy grants itself."""
+
+    @property
+    def on(self) -> bool:
+        """Whether any may be granted so."""
+
+    def mint(
+        self, container: y.ContainerProto, node_id: str, asked: Resources, user: str, now_s: float
+    ) -> Minted | None:
+        """Complete a container on a node, and make its tokens; None where the ResourceManager has to grant it."""
+
+    def refused(self, why: str, now_s: float) -> None:
+        """Note that the ResourceManager takes no such containers."""
+
+
 class Reports(Protocol):
     """What sidecars report of containers, and messages to them."""
 
@@ -219,6 +237,10 @@ class ClusterView(Protocol):
     @property
     def grants(self) -> GrantOutlook:
         """Whether there are any."""
+
+    @property
+    def minter(self) -> Minting:
+        """Containers that the proxy grants itself."""
 
     @property
     def durations(self) -> TaskDurationsView:

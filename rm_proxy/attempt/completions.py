@@ -167,6 +167,11 @@ class Completions:
         self.remember(container_id)
         self._emit(Returned(container_id, reason))
 
+    def release_unseen(self, container: y.ContainerIdProto) -> None:
+        """Release a container that neither the application nor, perhaps, the ResourceManager has heard of."""
+        self.releases.add(ids.copied(container))
+        self.remember(ids.container_id_text(container))
+
     # Journal
 
     @property
@@ -195,6 +200,8 @@ class Completions:
         self._ended = OrderedDict.fromkeys(snapshot.ended)
         self._own_ends = [y.ContainerStatusProto.FromString(unpacked(text)) for text in snapshot.open.get("made", ())]
         self.releases.add(*(y.ContainerIdProto.FromString(unpacked(text)) for text in snapshot.open.get("out", ())))
+        for text in snapshot.minted.values():
+            self.release_unseen(y.ContainerIdProto.FromString(unpacked(text)))
         for stopped in snapshot.open.get("stopped", ()):
             live = unpacked_container(stopped["live"])
             status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))

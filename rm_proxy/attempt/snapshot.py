@@ -147,6 +147,10 @@ class Snapshot:
     """Private request ids that it may hold, each with its key and host."""
     serial: int = 0
     """The last serial of a private id."""
+    minted: dict[str, str] = field(default_factory=dict)
+    """Containers of our own, packed ids by text, that the ResourceManager may know and the application does not."""
+    number: int = 0
+    """The number of the last container of our own."""
     ended_s: float = 0.0
     """Service of the containers that ended."""
     app: Note | None = None
@@ -180,6 +184,10 @@ class Snapshot:
         self.serial = max(self.serial, note.get("serial", 0))
         self.ended_s = note.get("ended_s", self.ended_s)
         self._rows(y.ResourceRequestProto.FromString(unpacked(text)) for text in note.get("rows", ()))
+        self.number = max(self.number, note.get("number", 0))
+        self.minted.update(note.get("minted", {}))
+        for container_id in note.get("minted_over", ()):
+            self.minted.pop(container_id, None)
         for private in note.get("granted", ()):
             self.private_ids.pop(private, None)
 

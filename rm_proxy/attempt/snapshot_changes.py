@@ -12,7 +12,9 @@ from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.registration.resync import Resync
 from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.attempt.snapshot import Note, Snapshot, packed, packed_answer, packed_container
+from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.minting.tokens import Minted
 
 
 class SnapshotChanges:
@@ -60,6 +62,15 @@ class SnapshotChanges:
     def note_rows(self, rows: Iterable[y.ResourceRequestProto]) -> None:
         """Note rows that are sent to the ResourceManager."""
         self._rows.extend(rows)
+
+    def minted(self, minted: Iterable[Minted], serial: int, number: int) -> None:
+        """Note containers of our own that the ResourceManager gets to know; number: of the last one."""
+        self._note |= minted_note(minted, number) | {"serial": serial}
+
+    def minted_over(self, minted: Iterable[Minted]) -> None:
+        """Note that such containers were answered, or given back."""
+        over = self._note.setdefault("minted_over", [])
+        over += [ids.container_id_text(grant.container.id) for grant in minted]
 
     def answered(self, last: LastAnswer, granted: Iterable[int]) -> None:
         """Note an answer with deliveries or completions; granted: private ids that the ResourceManager dropped."""
@@ -124,3 +135,9 @@ class SnapshotChanges:
 def given_up(note: Note) -> Note | None:
     """Return what is journaled of an attempt that is not tracked any more: that its earlier notes are void."""
     return {"over": True} if note.get("over") else None
+
+
+def minted_note(minted: Iterable[Minted], number: int) -> Note:
+    """Return what is journaled of containers of our own that the application does not know yet."""
+    protos = [grant.container.id for grant in minted]
+    return {"minted": {ids.container_id_text(proto): packed(proto) for proto in protos}, "number": number}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from policies.config.policy_set import Policies
-from policies.model import NodeView
+from policies.model import NodeView, Resources
 from policies.waiting import WaitingApp
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.error_budget import BudgetLimits
@@ -27,6 +27,14 @@ class Limits:
     no_promotion: str = ""
     """Why the ResourceManager promotes nothing; "" when it does."""
     budget: BudgetLimits = field(default_factory=BudgetLimits)
+    own_grants: bool = False
+    """Whether the proxy grants queueable containers itself where it can."""
+    minimum: Resources = field(default_factory=Resources)
+    """The scheduler's least allocation, of which every other one is a multiple."""
+    maximum: Resources = field(default_factory=Resources)
+    """Its largest one; 0 for no limit."""
+    token_expiry_s: float = 600.0
+    """How long a container may be started after its grant."""
 
 
 @dataclass(slots=True)

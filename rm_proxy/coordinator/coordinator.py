@@ -16,6 +16,7 @@ from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.attempt_restore import AttemptRestore, end_earlier
 from rm_proxy.coordinator.cluster_state import ClusterState, Limits
 from rm_proxy.coordinator.features import Features
+from rm_proxy.coordinator.minter import Minter
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.nodes.usage_history import LocalTime, utc
@@ -67,6 +68,7 @@ class Coordinator:
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
         self.limits, self.rng, self.nodes, self.grants = state.limits, rng, state.nodes, state.grants
+        self.minter = Minter(state)
         self.policies, self.hooks = policies, state.hooks
         """In force; `switch` replaces them."""
         self.attempts, self.shadow = AttemptIndex(), Shadow()
@@ -131,6 +133,7 @@ class Coordinator:
             self.durations.forget_node(node_id)
             self.reports.forget_node(node_id)
             self.features.forget_node(node_id)
+            self.minter.ring.forget(node_id)
         if forgotten:
             self._state.free.follow()  # nobody may ask for a place for long
         if changed:
@@ -199,6 +202,7 @@ class Coordinator:
         self.attempts.clear()
         self.features.clear()
         self.reports.clear()
+        self.minter.ring.clear()
         self.takeover.forget()
 
     # Effects

@@ -25,6 +25,14 @@ def attempt_id_text(attempt: y.ApplicationAttemptIdProto) -> str:
     return f"appattempt_{app.cluster_timestamp}_{app.id:04d}_{attempt.attemptId:06d}"
 
 
+def attempt_id_proto(attempt_id: str) -> y.ApplicationAttemptIdProto:
+    """Return the message of `appattempt_T_N_A`."""
+    _, timestamp, number, attempt = attempt_id.split("_")
+    proto = y.ApplicationAttemptIdProto(attemptId=int(attempt))
+    proto.application_id.id, proto.application_id.cluster_timestamp = int(number), int(timestamp)
+    return proto
+
+
 def container_id_text(container: y.ContainerIdProto) -> str:
     """Return `container_[eNN_]TIMESTAMP_NNNN_NN_NNNNNN`; the epoch is in the id's upper bits (ContainerId)."""
     attempt = container.app_attempt_id

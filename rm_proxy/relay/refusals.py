@@ -8,6 +8,10 @@ NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotR
 """The application master has to register again."""
 WRONG_ID: Final = "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException"
 """The response id is neither that of the last answer nor the one before."""
+UNKNOWN_PROTOCOL: Final = "org.apache.hadoop.ipc.RpcNoSuchProtocolException"
+"""The ResourceManager takes no containers of distributed schedulers."""
+FORBIDDEN: Final = "org.apache.hadoop.security.authorize.AuthorizationException"
+"""Our answer to an application master that speaks the protocol of distributed schedulers itself."""
 NOT_OURS: Final = frozenset(
     (
         "org.apache.hadoop.ipc.StandbyException",

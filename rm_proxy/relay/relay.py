@@ -14,7 +14,14 @@ from typing import Final
 
 from google.protobuf.message import DecodeError, EncodeError
 
-from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, renumber, replace_body
+from hadoop_rpc.connection import (
+    AM_PROTOCOL,
+    DISTRIBUTED_SCHEDULING_PROTOCOL,
+    ClientConnection,
+    ServerConnection,
+    renumber,
+    replace_body,
+)
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import Call, ConnectionContext, Failure, Opaque, Response, SaslFrame
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
@@ -27,7 +34,8 @@ from rm_proxy.domain import ids
 from rm_proxy.domain.message_checks import MAX_REQUEST_BYTES, response_id_of
 from rm_proxy.domain.response_ids import expected_id
 from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
-from rm_proxy.relay.refusals import NOT_OURS, NOT_REGISTERED, WRONG_ID
+from rm_proxy.relay.minted_frames import with_minted, without_minted
+from rm_proxy.relay.refusals import FORBIDDEN, NOT_OURS, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 
 MAX_OUTSTANDING: Final = 64
 """Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
@@ -41,6 +49,8 @@ FINISH: Final = "finishApplicationMaster"
 
 _PASSED: Final = Called(ALLOCATE, False)
 _REWRITTEN: Final = Called(ALLOCATE, True)
+_BEFORE_THE_ASKS: Final = frozenset((NOT_REGISTERED, WRONG_ID))
+"""Refusals of a call for what the application master itself has to put right."""
 
 
 class Relay:
@@ -60,6 +70,8 @@ class Relay:
         self._sasl = SaslRelay()
         self._calls: dict[int, Call] = {}
         """Calls of the application master that the ResourceManager has not answered, by call id."""
+        self._with_minted: set[int] = set()
+        """Ids of those that went as calls of a distributed scheduler, with containers of our own."""
         self._own: dict[int, Call] = {}
         """Calls of ours that are not answered, by call id: the application master's call for which each has the last
         answer repeated, after that call was refused for its response id."""
@@ -91,6 +103,12 @@ class Relay:
                 if isinstance(event, SaslFrame):
                     self._sasl_result(self._sasl.from_client(event), commands)
                 elif isinstance(event, ConnectionContext) and event.protocol != AM_PROTOCOL:
+                    if (
+                        event.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL
+                        and self.attempt
+                        and self.attempt.own_grants_on
+                    ):
+                        raise RemoteProtocolError("an application master speaks the protocol of distributed schedulers")
                     self._pass_through(f"it speaks {event.protocol}", False, commands)
                 commands.append(ToRm(event.raw))
         return commands
@@ -134,6 +152,9 @@ class Relay:
     def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
         attempt, method = self.attempt, call.method
         if attempt is not None:
+            if call.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL and attempt.own_grants_on:
+                commands.append(ToAm(self._am.error(call, FORBIDDEN, "only quicksilver may grant containers here")))
+                return
             if len(self._calls) + len(self._own) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
             if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
@@ -152,7 +173,12 @@ class Relay:
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
-        commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
+        if attempt is not None and attempt.exchange.minted:
+            self._with_minted.add(call.call_id)
+            frame = with_minted(call, call.body if body is None else body, attempt.exchange.minted)
+            commands += (ToRm(frame), _REWRITTEN)
+        else:
+            commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
 
     def _take_over(self, call: Call, commands: list[Command]) -> bool:
         """Answer a call of an attempt that an earlier process knew, if the answer is ours; return whether it is."""
@@ -190,6 +216,9 @@ class Relay:
             return
         method = call.method
         try:
+            if self._with_minted and response.call_id in self._with_minted:
+                self._with_minted.discard(response.call_id)
+                response = without_minted(response)
             if method == ALLOCATE and not own and attempt.exchange.passes_down(response.body):
                 pass
             elif method == ALLOCATE:
@@ -220,6 +249,11 @@ class Relay:
             commands.append(ToAm(failure.raw))
             return
         exception = failure.exception_class
+        if failure.call_id in self._with_minted:
+            self._with_minted.discard(failure.call_id)
+            if exception not in _BEFORE_THE_ASKS:
+                self._send_without_minted(call, failure, now_s, commands)
+                return
         if exception == WRONG_ID and not own and self._asks_again(call, failure.text, commands):
             return
         if exception == NOT_REGISTERED:
@@ -231,6 +265,17 @@ class Relay:
             raw = self._am.error(call, exception, failure.text, fatal=failure.fatal, code=failure.code)
         self._note(commands)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
+
+    def _send_without_minted(self, call: Call, failure: Failure, now_s: float, commands: list[Command]) -> None:
+        """Send a call again as its application master made it: its failure may be due to containers of our own."""
+        attempt = self.attempt
+        assert attempt is not None
+        body = attempt.exchange.on_minted_refused()
+        if failure.exception_class == UNKNOWN_PROTOCOL:
+            attempt.own_grants_refused(failure.text, now_s)
+        self._calls[call.call_id] = call
+        self._note(commands)
+        commands += (TookOver(attempt.id, "minted-refused"), ToRm(replace_body(call, body)))
 
     def _asks_again(self, call: Call, text: str, commands: list[Command]) -> bool:
         """Have the last answer repeated for a call that was refused for its response id; return whether it can be."""

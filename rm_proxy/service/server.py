@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
@@ -17,6 +17,7 @@ from pydantic import BaseModel
 
 from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
+from policies.model import Resources
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
@@ -47,6 +48,7 @@ from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
 from rm_proxy.service.health import HealthFacts, health, not_ready
+from rm_proxy.service.key_reports import KeyReports
 from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.reload import ProxyReloader
@@ -66,6 +68,8 @@ from rm_proxy.views.service_models import Health
 from rm_proxy.yarn.client import AUTO_UPDATE
 
 log = get_logger(__name__)
+_ALLOCATION: Final = "yarn.scheduler.{}-allocation-{}"
+_USE_IP: Final = "hadoop.security.token.service.use_ip"
 
 
 class Proxy:
@@ -118,6 +122,13 @@ class Proxy:
             max_bytes=settings.max_body_bytes,
             count=self.metrics.report_connections.set,
             grants_s=settings.announce_timeout_s,
+        )
+        self.key_reports = KeyReports(
+            self.coordinator.minter.ring,
+            settings.own_grants,
+            conf.boolean(_USE_IP),
+            self.coordinator.nodes.__contains__,
+            time.time,
         )
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
@@ -253,6 +264,7 @@ class Proxy:
             drain=self.node_drain.drain,
             report=self.reports.handle,
             report_connections=self.report_connections,
+            report_keys=self.key_reports.report,
             series=self.sampler.series,
             shrinks=self.sampler.shrinks,
             queue_history=self.queue_sampler.history,
@@ -421,4 +433,12 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
         dict(settings.max_hold_by_type_s),
         off,
         settings.budget(),
+        settings.own_grants,
+        _allocation(conf, "minimum"),
+        _allocation(conf, "maximum"),
+        conf.duration_s("yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"),
     )
+
+
+def _allocation(conf: HadoopConf, bound: str) -> Resources:
+    return Resources(conf.integer(_ALLOCATION.format(bound, "mb")), conf.integer(_ALLOCATION.format(bound, "vcores")))

@@ -94,7 +94,15 @@ class YarnPoller:
 
     async def first(self) -> None:
         """Read everything once."""
-        await asyncio.gather(self.grants(), self.nodes(), self.apps(), self.queues())
+        await asyncio.gather(self.identity(), self.grants(), self.nodes(), self.apps(), self.queues())
+
+    async def identity(self) -> None:
+        """Find out which run of the ResourceManager serves, where containers are granted in its name."""
+        if not self._coordinator.minter.on:
+            return
+        cluster = await self._read("info", self._yarn.cluster)
+        if cluster is not None:
+            self._coordinator.minter.ring.serves(cluster.epoch_ms)
 
     async def grants(self) -> None:
         """Find out whether the ResourceManager grants queueable containers, by its version and configuration."""
@@ -140,6 +148,7 @@ class YarnPoller:
 
     async def nodes(self) -> None:
         """Read the nodes."""
+        await self.identity()
         nodes = await self._read("nodes", self._yarn.nodes)
         if nodes is not None:
             now_s = time.time()

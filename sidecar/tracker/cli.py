@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,11 +13,14 @@ import uvloop
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.security import Credentials, Security
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import configure_logs, get_logger
 from quicksilver.common.settings.cli_options import log_options, settings_options
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.tracker.config import TrackerPlace, TrackerSettings
+from sidecar.tracker.key_sender import KeySender
 from sidecar.tracker.supervisor import Keeper
 from sidecar.tracker.worker import TrackerWorker
 
@@ -35,7 +40,11 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     configure_logs(as_json=log_json, level=log_level)
     file = load_settings(config)
     settings = file.section("tracker", TrackerSettings)
-    place = settings.place(load_hadoop_conf(conf_dir or file.hadoop_conf_dir))
+    conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
+    place = settings.place(conf)
+    security = Security(file.security()) if settings.report_keys else None
+    urls = settings.key_urls(conf, security.settings.scheme) if security is not None else []
+    credentials = security.key_credentials() if security is not None else None
     sockets = _bind(place)
     for ends in place.ends:
         log.info(
@@ -48,16 +57,25 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
         )
 
     def work(keeper: socket.socket) -> None:
-        uvloop.run(_serve(settings, place, sockets, keeper))
+        keys = partial(_key_sender, urls, credentials) if urls else None
+        uvloop.run(_serve(settings, place, keys, sockets, keeper))
 
     Keeper(sockets, work, settings.stall_s).run()
     log.info("tracker relay stopped")
 
 
+def _key_sender(urls: list[str], credentials: Credentials | None) -> KeySender:
+    return KeySender(urls, AsyncRestClient(credentials=credentials))
+
+
 async def _serve(
-    settings: TrackerSettings, place: TrackerPlace, sockets: list[socket.socket], keeper: socket.socket
+    settings: TrackerSettings,
+    place: TrackerPlace,
+    keys: Callable[[], KeySender] | None,
+    sockets: list[socket.socket],
+    keeper: socket.socket,
 ) -> None:
-    await TrackerWorker(settings, place).run(sockets, keeper)
+    await TrackerWorker(settings, place, keys() if keys is not None else None).run(sockets, keeper)
 
 
 def _bind(place: TrackerPlace) -> list[socket.socket]:

@@ -11,6 +11,7 @@ from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, reachable
+from sidecar.proxy_urls import proxy_urls
 from sidecar.tracker.relay import ContainerSize
 
 TRACKER_ADDRESS: Final = "yarn.resourcemanager.resource-tracker.address"
@@ -53,6 +54,11 @@ class TrackerSettings(SettingsModel):
     mark_guaranteed: bool = True
     """Report running OPPORTUNISTIC containers as GUARANTEED in heartbeats, or a busy ResourceManager loses them."""
 
+    report_keys: bool = False
+    """Report this node's master keys to the proxies, whose `own_grants` needs them (own-grants.md)."""
+    proxy_urls: list[str] = Field([])
+    """Where proxies take them; default: port 8390 of each ResourceManager's host."""
+
     max_connections: int = Field(100, ge=1)
     """Connections at once; a NodeManager has one. More are closed at once with a log line."""
     max_frame_mb: int = Field(128, ge=1, le=1024)
@@ -77,6 +83,10 @@ class TrackerSettings(SettingsModel):
         )
         _check_cgroups(conf, extra)
         return TrackerPlace(self._ends(conf), extra)
+
+    def key_urls(self, conf: HadoopConf, scheme: str) -> list[str]:
+        """Return where proxies take keys."""
+        return [url.rstrip("/") for url in self.proxy_urls or proxy_urls(conf, scheme)]
 
     def _ends(self, conf: HadoopConf) -> tuple[Ends, ...]:
         if not conf.ha:

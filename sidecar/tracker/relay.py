@@ -29,6 +29,7 @@ from hadoop_rpc.protos.yarn_pb2 import (
     ResourceProto,
 )
 from hadoop_rpc.protos.yarn_server_pb2 import (
+    MasterKeyProto,
     NodeHeartbeatRequestProto,
     NodeHeartbeatResponseProto,
     RegisterNodeManagerRequestProto,
@@ -58,6 +59,14 @@ class ContainerSize:
 
     def __str__(self) -> str:
         return f"{self.memory_mb} MB, {self.vcores} vcores"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMasterKey:
+    """A master key of the ResourceManager."""
+
+    key_id: int
+    secret: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +116,19 @@ class NodeResized:
     holds_more: bool
 
 
+@dataclass(frozen=True, slots=True)
+class NodeKeysSeen:
+    """The NodeManager has these master keys now."""
+
+    node_id: str
+    container: NodeMasterKey
+    nm: NodeMasterKey
+    rm_identifier: int
+    """Start time (ms) of the ResourceManager at which it registered; 0 where that was not seen."""
+
+
 TrackerEvent = FromNode | FromRm
-TrackerCommand = ToNode | ToResourceTracker | Registered | NodeResized | PassesThrough | Garbage
+TrackerCommand = ToNode | ToResourceTracker | Registered | NodeResized | NodeKeysSeen | PassesThrough | Garbage
 
 
 class RelayState(Enum):
@@ -136,14 +156,21 @@ class TrackerRelay:
     """One connection; `handle(event)` is the only way in. After `Garbage` both sides are to be closed.
 
     extra: Q, what the NodeManager has beyond what the ResourceManager sees. mark_guaranteed: running OPPORTUNISTIC
-    containers are reported as GUARANTEED, see `_marked`.
+    containers are reported as GUARANTEED, see `_marked`. keys: whether master keys are watched.
     """
 
     def __init__(
-        self, extra: ContainerSize, mark_guaranteed: bool = True, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+        self,
+        extra: ContainerSize,
+        mark_guaranteed: bool = True,
+        max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES,
+        keys: bool = False,
     ) -> None:
         self.state = RelayState.LOGIN
-        self._extra, self._mark = extra, mark_guaranteed
+        self._extra, self._mark, self._watches_keys = extra, mark_guaranteed, keys
+        self._node_id, self._rm_identifier = "", 0
+        self._seen: NodeKeysSeen | None = None
+        """The keys that were reported last."""
         self._server = ServerConnection(max_frame_bytes)
         self._client = ClientConnection(max_frame_bytes)
         self._calls: dict[int, tuple[str, ContainerSize]] = {}
@@ -203,7 +230,7 @@ class TrackerRelay:
     def _register(self, call: Call) -> bytes:
         request = parse_message(RegisterNodeManagerRequestProto.FromString, call.body, _REGISTER)
         self._expect(call, request.nodeStatus.containersStatuses)
-        node_id = f"{request.node_id.host}:{request.node_id.port}"
+        node_id = self._node_id = f"{request.node_id.host}:{request.node_id.port}"
         believed = _size(request.resource)
         least = ContainerSize(min(1, believed.memory_mb), min(1, believed.vcores))
         seen = ContainerSize(believed.memory_mb - self._extra.memory_mb, believed.vcores - self._extra.vcores)
@@ -215,15 +242,28 @@ class TrackerRelay:
         return replace_body(call, request)
 
     def _heartbeat(self, call: Call) -> bytes:
-        if not self._mark and self._extra == ContainerSize():
+        if not (self._mark or self._watches_keys) and self._extra == ContainerSize():
             return call.raw
         request = parse_message(NodeHeartbeatRequestProto.FromString, call.body, _HEARTBEAT)
+        if self._watches_keys:
+            node = request.node_status.node_id
+            keys = request.last_known_container_token_master_key, request.last_known_nm_token_master_key
+            self._watch_keys(f"{node.host}:{node.port}", *keys)
         statuses = request.node_status.containersStatuses
         self._expect(call, statuses)
         return replace_body(call, request) if self._mark and _marked(statuses) else call.raw
 
+    def _watch_keys(self, node_id: str, container: MasterKeyProto, nm: MasterKeyProto) -> None:
+        """Report the keys of a heartbeat, or of an answer to a registration, where they are news."""
+        if not (container.bytes and nm.bytes):
+            return
+        seen = NodeKeysSeen(node_id, _key(container), _key(nm), self._rm_identifier)
+        if seen != self._seen:
+            self._seen = seen
+            self._out.append(seen)
+
     def _expect(self, call: Call, statuses: Iterable[ContainerStatusProto]) -> None:
-        if self._extra == ContainerSize():
+        if self._extra == ContainerSize() and not (self._watches_keys and call.method == _REGISTER):
             return
         if len(self._calls) >= MAX_CALLS:
             raise RemoteProtocolError(f"more than {MAX_CALLS} calls without an answer")
@@ -250,9 +290,12 @@ class TrackerRelay:
         answer: RegisterNodeManagerResponseProto | NodeHeartbeatResponseProto
         if method == _REGISTER:
             answer = parse_message(RegisterNodeManagerResponseProto.FromString, event.body, f"answer to {method}")
+            if self._watches_keys:
+                self._rm_identifier = answer.rm_identifier
+                self._watch_keys(self._node_id, answer.container_token_master_key, answer.nm_token_master_key)
         else:
             answer = parse_message(NodeHeartbeatResponseProto.FromString, event.body, f"answer to {method}")
-        if not answer.HasField("resource"):
+        if self._extra == ContainerSize() or not answer.HasField("resource"):
             return event.raw
         size = _size(answer.resource)
         goal = size + self._extra
@@ -281,6 +324,10 @@ class TrackerRelay:
         self._client.pass_through()
         self._calls.clear()
         self._out.append(PassesThrough(reason, encrypted))
+
+
+def _key(key: MasterKeyProto) -> NodeMasterKey:
+    return NodeMasterKey(key.key_id, key.bytes)
 
 
 def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:

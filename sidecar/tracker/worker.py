@@ -15,9 +15,11 @@ from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.socket_pair import PairedSocket, SocketPair, accepted, settle
 from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.config import Ends, TrackerPlace, TrackerSettings
+from sidecar.tracker.key_sender import KeySender
 from sidecar.tracker.relay import (
     FromNode,
     FromRm,
+    NodeKeysSeen,
     NodeResized,
     Registered,
     ToNode,
@@ -34,8 +36,9 @@ _SIGN_S: Final = 1.0
 class TrackerWorker:
     """Relays the NodeManager's connections until SIGTERM, or until the supervisor is gone."""
 
-    def __init__(self, settings: TrackerSettings, place: TrackerPlace) -> None:
-        self.settings, self.place = settings, place
+    def __init__(self, settings: TrackerSettings, place: TrackerPlace, keys: KeySender | None = None) -> None:
+        """Prepare. keys: sends master keys to the proxies; None where they are not wanted."""
+        self.settings, self.place, self.keys = settings, place, keys
         self._open = BackgroundTasks("a connection's task failed")
         self._refused: set[Address] = set()
         """ResourceManagers that did not answer the last try."""
@@ -49,6 +52,8 @@ class TrackerWorker:
         keeper.setblocking(False)
         loop.add_reader(keeper, self._stop.set)  # the supervisor sends nothing: readable means that it has ended
         jobs = [self._listen(ends, sock) for ends, sock in zip(self.place.ends, sockets, strict=True)]
+        if self.keys is not None:
+            jobs.append(self.keys.run())
         tasks = [asyncio.create_task(job) for job in (*jobs, _show_life(keeper))]
         await self._stop.wait()
         for task in tasks:
@@ -73,8 +78,11 @@ class TrackerWorker:
 
     async def _serve(self, ends: Ends, peer: str, sock: socket.socket) -> None:
         """Relay one connection; when the ResourceManager does not answer it is closed, as if nobody listened."""
-        machine = TrackerRelay(self.place.extra, self.settings.mark_guaranteed, self.settings.max_frame_mb * _MB)
-        connection = TrackerConnection(machine, peer, self.settings)
+        settings, keys = self.settings, self.keys
+        machine = TrackerRelay(
+            self.place.extra, settings.mark_guaranteed, settings.max_frame_mb * _MB, keys=keys is not None
+        )
+        connection = TrackerConnection(machine, peer, settings, keys)
         if not await self._dial(connection.pair, ends.upstream, sock):
             return
         try:
@@ -103,10 +111,12 @@ class TrackerWorker:
 class TrackerConnection:
     """One relayed connection: the machine with its two sockets. Create it in a running loop."""
 
-    def __init__(self, relay: TrackerRelay, peer: str, settings: TrackerSettings) -> None:
+    def __init__(
+        self, relay: TrackerRelay, peer: str, settings: TrackerSettings, keys: KeySender | None = None
+    ) -> None:
         ended = asyncio.get_running_loop().create_future()
         buffer_bytes = settings.buffer_mb * _MB
-        self.relay = relay
+        self.relay, self._keys = relay, keys
         self.node = _Side(self.handle, FromNode, ended, buffer_bytes)
         self.rm = _Side(self.handle, FromRm, ended, buffer_bytes)
         self.pair = SocketPair(self.node, self.rm, ended)
@@ -151,6 +161,9 @@ class TrackerConnection:
                 else:
                     text = "a connection passes unread"
                 self._log.warning(text, why=command.reason)
+            case NodeKeysSeen():
+                if self._keys is not None:
+                    self._keys.report(command)
             case Registered() | NodeResized():
                 self._log_size(command)
 

@@ -32,6 +32,8 @@ from quicksilver.common.process.logs import get_logger
 log = get_logger(__name__)
 _REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/reports?")
 """Calls of sidecars: a report, and the request for a connection for reports."""
+_KEYS: Final = re.compile(r"/v1/nodes/[^/]+/keys")
+"""Calls of tracker relays; a certificate does not suffice for them."""
 ALLOWED: Final = "quicksilver.allowed"
 """Key of an ASGI scope: returns whether its caller still may, by the tokens in force; missing without security."""
 _BEARER: Final = "bearer "
@@ -73,6 +75,8 @@ class Side:
             return frozenset([Role.ADMIN])
         if self.proxy and _REPORT.fullmatch(path):
             return frozenset([Role.NODE])
+        if self.proxy and _KEYS.fullmatch(path):
+            return frozenset([Role.KEYS])
         if method in ("GET", "HEAD"):
             return frozenset([Role.READ, Role.ADMIN] if self.proxy else [Role.READ, Role.ADMIN, Role.PROXY])
         if self.proxy:

@@ -45,8 +45,8 @@ class SecuritySettings(SettingsModel):
     """Who may use REST; proxy, sidecars, and commands that ask them read the same section."""
 
     token_file: Path | None = None
-    """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, proxy, and `user:NAME` at the
-    app server. Mode 0600, or of root with 0640 for the group of proxy and app server."""
+    """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, keys, proxy, and
+    `user:NAME` at the app server. Mode 0600, or of root with 0640 for the group of proxy and app server."""
     tls_cert: Path | None = None
     """The certificate of this host (PEM, with intermediate ones), for its REST and for its own calls. It needs tls_key
     and tls_ca."""
@@ -152,6 +152,16 @@ class Security:
             place, remedy = f"{SECTION}.token_file: {self.settings.token_file}", "add one, or set tls_cert and tls_key"
             raise SettingsError(message, place=place, remedy=remedy)
         return Credentials(lambda: self.tokens.first([role]), insecure=self.settings.insecure)
+
+    def key_credentials(self) -> Credentials | None:
+        """Return what a tracker relay shows: a token of the role keys, beside a certificate with TLS."""
+        if not self.on:
+            return None
+        if self.tokens.first([Role.KEYS]) is None:
+            message = f"has no token of the role {Role.KEYS.value}, which this process has to send"
+            raise SettingsError(message, place=f"{SECTION}.token_file: {self.settings.token_file}", remedy="add one")
+        ca = self.settings.tls_ca if self._client is not None else None
+        return Credentials(lambda: self.tokens.first([Role.KEYS]), self._client, ca, self.settings.insecure)
 
     def reload(self) -> None:
         """Read tokens, certificate, key and CA anew, for new connections; a CA stays trusted until a restart.

@@ -39,6 +39,8 @@ class Role(StrEnum):
     """GET, and whatever changes something: reload, drain."""
     NODE = "node"
     """A sidecar: reports."""
+    KEYS = "keys"
+    """A tracker relay, at the proxy: the master keys of its node."""
     PROXY = "proxy"
     """The proxy, at sidecars: grants, reloads."""
     USER = "user"

@@ -92,6 +92,8 @@ class QPlacement:
     """Ids of the nodes on which it was asked for."""
     sent: bool = False
     """Whether the ResourceManager was asked for it on this node."""
+    minted: bool = False
+    """Whether the proxy grants it itself, so that the ResourceManager was not asked for it."""
     over: bool = False
     """Whether its ask is over: granted, given up, or forgotten."""
 

@@ -10,7 +10,7 @@ for ever. The ResourceManager forgets an id that it granted; one that was given 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -134,17 +134,25 @@ class AskTable:
     def steer(self, q: QPlacement, placement: Placement, host: str, rack: str) -> None:
         """Ask for a container that its node did not grant on another node, under the same id."""
         assert placement.node is not None
-        old, q.placement, q.node_id, q.sent = q.host, placement, placement.node, False
+        old = None if q.minted else q.host
+        q.placement, q.node_id, q.sent, q.minted = placement, placement.node, False, False
         q.entry.redirect(q, host, rack)
         q.tries += 1
         q.tried.add(placement.node)
         self._to_send[q.private_id] = (q, old if old != host else None)
 
+    def ask_again(self, private: int) -> None:
+        """Ask for a container again on the same node, as nobody may know of the one that was granted."""
+        q = self.by_private.get(private)
+        if q is not None and q.minted:
+            q.sent = q.minted = False
+            self._to_send[private] = (q, None)
+
     def park(self, q: QPlacement) -> None:
         """Give up a placement: its host row is zeroed, its id kept for the next one of the same key."""
         self.granted(q)
         unsent = self._to_send.pop(q.private_id, None)
-        host = q.host if unsent is None else unsent[1]
+        host = (None if q.minted else q.host) if unsent is None else unsent[1]
         key = q.entry.key
         if host is not None:
             self._to_zero[q.private_id] = (key, host)
@@ -190,7 +198,8 @@ class AskTable:
             for name in entry.rows.at_rm:
                 yield row_of(entry.rows.key_at_rm, name, 1)
         for private, q in self.by_private.items():
-            yield _q_row(q.entry.key, private, q.host, 1)
+            if not q.minted:
+                yield _q_row(q.entry.key, private, q.host, 1)
         for private, key in self._parked_for.items():
             host = self._to_zero[private][1] if private in self._to_zero else NOWHERE
             yield _q_row(key, private, host, 1)
@@ -232,8 +241,11 @@ class AskTable:
         """Whether rows of ours are to be sent beside those of the application."""
         return bool(self._to_send or self._to_zero) or any(e.rows.stale for e in self.sums.changed.values())
 
-    def rows_for_rm(self) -> list[y.ResourceRequestProto]:
-        """Return all rows to send with the request in hand, guaranteed and queueable, and note them as sent."""
+    def rows_for_rm(self, mint: Callable[[QPlacement], bool] | None = None) -> list[y.ResourceRequestProto]:
+        """Return all rows to send with the request in hand, guaranteed and queueable, and note them as sent.
+
+        mint: returns whether the proxy grants a container itself; there are no rows for it then.
+        """
         out: list[y.ResourceRequestProto] = []
         for entry in self.sums.changed.values():
             out.extend(entry.rows.rows_for_rm())
@@ -247,6 +259,9 @@ class AskTable:
             q.sent = True
             if zero is not None:
                 out.append(_q_row(q.entry.key, private, zero, 0))
+            q.minted = mint is not None and mint(q)
+            if q.minted:
+                continue
             here, anywhere = _q_row(q.entry.key, private, q.host, 1), y.ResourceRequestProto()
             anywhere.CopyFrom(here)
             anywhere.resource_name = ANY

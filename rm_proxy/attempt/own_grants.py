@@ -1,0 +1,70 @@
+"""Containers that the proxy grants itself, of one application attempt: from their minting to the answer with them.
+
+The ResourceManager gets to know them with the request that they were minted for, by the protocol of distributed
+schedulers (Mercury §3.3; DistributedSchedulingAMProtocol), and the application master gets them with its answer. Until
+that came, nobody but the ResourceManager may know of them: after any failure they are released, and minted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.attempt.asks.ask_entry import QPlacement
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.domain import ids
+from rm_proxy.minting.tokens import Minted
+
+FIRST_NUMBER: Final = 1 << 30
+"""Numbers of containers of our own begin here: the ResourceManager's are counted from 1, and none fits into 31 bits
+beyond 2**31 (ContainerId.getId)."""
+LAST_NUMBER: Final = (1 << 31) - 1
+_START_BELOW: Final = 1 << 29
+"""The first number is random below it, so that those of an earlier process of which no journal is left do not recur."""
+
+
+class OwnGrants:
+    """Mints containers for the request in hand; `number` is that of the last one, above FIRST_NUMBER."""
+
+    def __init__(self, attempt_id: str, world: ClusterView) -> None:
+        self.attempt = ids.attempt_id_proto(attempt_id)
+        self.number = FIRST_NUMBER + world.rng.randrange(_START_BELOW)
+        self._app_id, self._world = ids.app_of_attempt(attempt_id), world
+        self._fresh: list[Minted] = []
+        self._key_ids: dict[str, int] = {}
+        """By node: the id of the key of the last NMToken that the application master was sent."""
+
+    def mint(self, q: QPlacement, now_s: float) -> bool:
+        """Grant a container on its node with the request in hand; returns whether that can be done."""
+        app = self._world.apps.app(self._app_id)
+        if app is None or not app.user or q.entry.beyond or self.number >= LAST_NUMBER:
+            return False
+        container = y.ContainerProto(execution_type=y.OPPORTUNISTIC, allocation_request_id=q.private_id)
+        container.id.app_attempt_id.CopyFrom(self.attempt)
+        container.id.id = self.number + 1
+        container.priority.priority = q.entry.key.priority
+        minted = self._world.minter.mint(container, q.node_id, q.entry.resources, app.user, now_s)
+        if minted is None:
+            return False
+        self.number += 1
+        self._fresh.append(minted)
+        return True
+
+    def take(self) -> list[Minted]:
+        """Return the containers that were minted for the request in hand, and forget them."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def deliver(self, minted: Iterable[Minted], answer: y.AllocateResponseProto) -> None:
+        """Put containers into the answer to their request, with the NMTokens that the application master lacks."""
+        for grant in minted:
+            answer.allocated_containers.append(grant.container)
+            node_id = ids.node_id_text(grant.container.nodeId)
+            if self._key_ids.get(node_id) != grant.nm_key_id:
+                self._key_ids[node_id] = grant.nm_key_id
+                answer.nm_tokens.append(grant.nm_token)
+
+    def start_over(self) -> None:
+        """Note that the application master registers anew: it gets its NMTokens again."""
+        self._key_ids.clear()

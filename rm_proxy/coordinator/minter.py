@@ -1,0 +1,67 @@
+"""Grants containers without the ResourceManager: on nodes that it runs, and whose master keys are known.
+
+Does what its allocator does for OPPORTUNISTIC containers (OpportunisticContainerAllocator.buildContainer): the size is
+rounded as the scheduler rounds it, the token names the node's partition.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Resources
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.minting.key_ring import KeyRing
+from rm_proxy.minting.tokens import Minted, add_container_token, nm_token
+
+
+class Minter:
+    """Makes containers with their tokens, where `own_grants` is on."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self.ring = KeyRing()
+        self._state = state
+
+    @property
+    def on(self) -> bool:
+        """Whether any container may be minted at all."""
+        return self._state.limits.own_grants
+
+    def refused(self, why: str, now_s: float) -> None:
+        """Note that the ResourceManager takes no such containers."""
+        self.ring.refused(why, now_s)
+
+    def mint(
+        self, container: y.ContainerProto, node_id: str, asked: Resources, user: str, now_s: float
+    ) -> Minted | None:
+        """Return a container on a node, with its tokens; None where the ResourceManager has to grant it.
+
+        container: has its id, type, priority and request id; asked: its size, without other resources.
+        """
+        node = self._state.nodes.get(node_id)
+        keys = self.ring.keys(node_id, now_s) if self.on else None
+        if keys is None or node is None or node.yarn is None or not node.yarn.running or node.unusable:
+            return None
+        limits, yarn = self._state.limits, node.yarn
+        size = normalised(asked, limits.minimum, limits.maximum)
+        container.nodeId.host, _, port = node_id.rpartition(":")
+        container.nodeId.port = int(port)
+        container.node_http_address = yarn.web_address
+        container.resource.memory, container.resource.virtual_cores = int(size.memory_mb), int(size.vcores)
+        add_container_token(container, user, yarn.label, keys, now_s, limits.token_expiry_s)
+        token = nm_token(container.id.app_attempt_id, container.nodeId, user, keys)
+        return Minted(container, token, keys.nm.key_id)
+
+
+def normalised(asked: Resources, minimum: Resources, maximum: Resources) -> Resources:
+    """Return a size as the scheduler rounds it: to a multiple of the least one, and no more than the largest one."""
+    return Resources(
+        _rounded(asked.memory_mb, minimum.memory_mb, maximum.memory_mb),
+        _rounded(asked.vcores, minimum.vcores, maximum.vcores),
+    )
+
+
+def _rounded(asked: float, minimum: float, maximum: float) -> int:
+    least = max(asked, minimum)
+    rounded = ceil(least / minimum) * minimum if minimum > 0 else least
+    return int(min(rounded, maximum) if maximum > 0 else rounded)

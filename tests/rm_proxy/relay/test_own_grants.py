@@ -1,0 +1,232 @@
+"""Containers that the proxy grants itself, through the relay as bytes: given once, or released."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hadoop_rpc.connection import AM_PROTOCOL, DISTRIBUTED_SCHEDULING_PROTOCOL
+from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.events import Call, Failure, Response
+from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.protos.yarn_server_pb2 import (
+    DistributedSchedulingAllocateRequestProto,
+    DistributedSchedulingAllocateResponseProto,
+)
+from policies.model import Resources
+from rm_proxy.attempt.effects import Announce, Granted
+from rm_proxy.attempt.snapshot import Snapshot
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.minter import normalised
+from rm_proxy.domain import ids
+from rm_proxy.minting.tokens import MasterKey, NodeKeys
+from rm_proxy.relay.minted_frames import METHOD
+from rm_proxy.relay.refusals import FORBIDDEN, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
+from tests.model.wire import Wire
+from tests.rm_proxy.yarn_messages import ATTEMPT, coordinator, node_id, row
+
+RM = 1_700_000_000_000
+KEYS = NodeKeys(MasterKey(1, b"12345678"), MasterKey(2, b"abcdefgh"), RM)
+
+
+def cluster(nodes_with_keys: int = 3, nodes: int = 3) -> Coordinator:
+    world = coordinator(nodes=nodes)
+    state = world._state
+    state.limits = replace(state.limits, own_grants=True, minimum=Resources(512, 1), maximum=Resources(8192, 8))
+    world.minter.ring.serves(RM)
+    for number in range(1, nodes_with_keys + 1):
+        world.minter.ring.report(node_id(number), KEYS, 0.0)
+    return world
+
+
+def ask(response_id: int, count: int = 0) -> y.AllocateRequestProto:
+    return y.AllocateRequestProto(response_id=response_id, ask=[row("*", count)] if count else [])
+
+
+class Master:
+    """An application master, and the ResourceManager of its cluster."""
+
+    def __init__(self, world: Coordinator) -> None:
+        self.world, self.wire = world, Wire(world)
+        registered = self.wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
+        self.wire.answer(registered, y.RegisterApplicationMasterResponseProto(queue="default"))
+
+    def calls(self, request: y.AllocateRequestProto) -> Call:
+        return self.wire.call("allocate", request)
+
+    def answered(self, call: Call, **fields: object) -> y.AllocateResponseProto:
+        answer = y.AllocateResponseProto(**fields)
+        body: y.AllocateResponseProto | DistributedSchedulingAllocateResponseProto = answer
+        if call.method == METHOD:
+            body = DistributedSchedulingAllocateResponseProto(allocate_response=answer.SerializeToString())
+        return y.AllocateResponseProto.FromString(self.wire.answer(call, body).body)
+
+
+def minted(call: Call) -> list[y.ContainerProto]:
+    assert (call.protocol, call.method) == (DISTRIBUTED_SCHEDULING_PROTOCOL, METHOD)
+    request = DistributedSchedulingAllocateRequestProto.FromString(call.body)
+    return [y.ContainerProto.FromString(data) for data in request.allocated_containers]
+
+
+def inner(call: Call) -> y.AllocateRequestProto:
+    request = DistributedSchedulingAllocateRequestProto.FromString(call.body)
+    return y.AllocateRequestProto.FromString(request.allocate_request)
+
+
+def released(request: y.AllocateRequestProto) -> list[int]:
+    return [proto.id for proto in request.release]
+
+
+def test_containers_are_granted_on_their_nodes_and_the_resource_manager_is_informed() -> None:
+    master = Master(cluster())
+    call = master.calls(ask(0, 2))
+    known = minted(call)
+    assert len(known) == 2 and not inner(call).ask, "nothing is left to ask for"
+    assert all(c.execution_type == y.OPPORTUNISTIC and not c.HasField("container_token") for c in known)
+    answer = master.answered(call, response_id=1)
+    got = answer.allocated_containers
+    assert [c.id for c in got] == [c.id for c in known] and [c.nodeId for c in got] == [c.nodeId for c in known]
+    assert all(c.id.id > 1 << 30 and c.container_token.password for c in got)
+    assert {(c.execution_type, c.allocation_request_id) for c in got} == {(y.GUARANTEED, -1)}, "as it asked"
+    assert {ids.node_id_text(token.nodeId) for token in answer.nm_tokens} == {ids.node_id_text(c.nodeId) for c in got}
+    assert [type(effect) for effect in master.wire.effects] == [Granted, Announce] * 2
+    empty = master.calls(ask(1))
+    assert empty.method == "allocate" and not inner_or_plain(empty).ask
+
+
+def inner_or_plain(call: Call) -> y.AllocateRequestProto:
+    return inner(call) if call.method == METHOD else y.AllocateRequestProto.FromString(call.body)
+
+
+def test_ids_do_not_repeat_and_nm_tokens_come_once_for_each_key() -> None:
+    master = Master(cluster(1, nodes=1))
+    world, seen, tokens = master.world, set(), []
+    for response_id in range(3):
+        if response_id == 2:
+            world.minter.ring.report(node_id(1), replace(KEYS, nm=MasterKey(3, b"ABCDEFGH")), 0.0)
+        call = master.calls(ask(response_id, 1))
+        answer = master.answered(call, response_id=response_id + 1)
+        own = [c for c in answer.allocated_containers if c.id.id > 1 << 30]
+        seen |= {c.id.id for c in own}
+        tokens.append(len(answer.nm_tokens))
+        assert len(own) == 1
+    assert len(seen) == 3 and tokens == [1, 0, 1]
+
+
+def test_nodes_without_keys_are_asked_for_as_before() -> None:
+    master = Master(cluster(0))
+    call = master.calls(ask(0, 1))
+    assert call.method == "allocate"
+    assert any(r.execution_type_request.execution_type == y.OPPORTUNISTIC for r in inner_or_plain(call).ask)
+
+
+def test_a_resource_manager_without_the_protocol_gets_the_call_again_as_it_was() -> None:
+    master = Master(cluster())
+    call = master.calls(ask(0, 1))
+    (grant,) = minted(call)
+    (again,), seen = master.wire.pass_down(master.wire.server.error(call, UNKNOWN_PROTOCOL, "Unknown protocol"))
+    assert not seen and (again.method, again.call_id) == ("allocate", call.call_id)
+    assert not master.answered(again, response_id=1).allocated_containers
+    following = master.calls(ask(1))
+    request = y.AllocateRequestProto.FromString(following.body)
+    assert following.method == "allocate" and released(request) == [grant.id.id]
+    assert any(r.execution_type_request.execution_type == y.OPPORTUNISTIC and r.num_containers for r in request.ask)
+    assert master.world.minter.ring.why_off == "Unknown protocol"
+
+
+def test_an_exception_is_the_application_masters_only_if_its_own_call_raises_it() -> None:
+    master = Master(cluster())
+    call = master.calls(ask(0, 1))
+    (again,), _ = master.wire.pass_down(master.wire.server.error(call, "java.lang.NullPointerException", "null"))
+    failure = master.wire.refuse(again, "java.lang.NullPointerException", "null")
+    assert isinstance(failure, Failure) and failure.exception_class.endswith("NullPointerException")
+    assert minted(master.calls(ask(0, 1))), "the ResourceManager knows the protocol: it goes on"
+
+
+@pytest.mark.parametrize("exception", [NOT_REGISTERED, WRONG_ID])
+def test_what_the_application_master_has_to_put_right_reaches_it(exception: str) -> None:
+    master = Master(cluster())
+    call = master.calls(ask(0, 1))
+    (grant,) = minted(call)
+    failure = master.wire.refuse(call, exception, "out of order")
+    assert failure.exception_class == exception
+    registered = master.wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
+    master.wire.answer(registered, y.RegisterApplicationMasterResponseProto(queue="default"))
+    second = master.calls(ask(0, 1))
+    assert released(inner(second)) == [grant.id.id]
+    assert minted(second)[0].id.id != grant.id.id
+
+
+def test_a_repeated_request_has_the_same_containers() -> None:
+    master = Master(cluster())
+    request = ask(0, 2)
+    first = minted(master.calls(request))
+    master.wire = Wire(master.world)
+    call = master.calls(request)
+    assert minted(call) == first
+    assert len(master.answered(call, response_id=1).allocated_containers) == 2
+
+
+def test_a_repeated_request_that_asks_for_more_has_all_of_them() -> None:
+    master = Master(cluster())
+    first = minted(master.calls(ask(0, 1)))
+    master.wire = Wire(master.world)
+    call = master.calls(ask(0, 3))
+    numbers = [c.id.id for c in minted(call)]
+    assert first[0].id.id in numbers and len(set(numbers)) == len(numbers) == 3
+    assert len(master.answered(call, response_id=1).allocated_containers) == 3
+
+
+def test_after_a_crash_what_nobody_was_given_is_released() -> None:
+    master, kept = Master(cluster()), Snapshot()
+    call = master.calls(ask(0, 2))
+    for note in master.wire.take_notes():
+        kept.take(json.loads(json.dumps(note.note)))
+    numbers = sorted(c.id.id for c in minted(call))
+    assert sorted(ids.container_id_proto(text).id for text in kept.minted) == numbers
+    world = cluster()
+    world.takeover.restore(ATTEMPT, kept)
+    wire = Wire(world)
+    assert isinstance(wire.send("allocate", ask(0, 2)), Failure), "it is to register anew"
+    assert isinstance(wire.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto()), Response)
+    following = wire.call("allocate", ask(0, 2))
+    assert sorted(released(inner_or_plain(following))) == numbers
+    assert world.attempts[ATTEMPT]._own_grants.number >= numbers[-1]
+
+
+def test_a_whole_note_holds_what_is_on_its_way() -> None:
+    master, kept = Master(cluster()), Snapshot()
+    numbers = sorted(c.id.id for c in minted(master.calls(ask(0, 2))))
+    kept.take(json.loads(json.dumps(dict(master.world.takeover.whole_notes())[ATTEMPT])))
+    assert sorted(ids.container_id_proto(text).id for text in kept.minted) == numbers
+    assert kept.number == numbers[-1]
+
+
+def test_application_masters_may_not_speak_the_protocol_themselves() -> None:
+    master = Master(cluster())
+    raw = master.wire.client.call(METHOD, DISTRIBUTED_SCHEDULING_PROTOCOL, DistributedSchedulingAllocateRequestProto())
+    commands = master.wire.relay.from_am(raw, 0.0)
+    (event,) = master.wire.client.receive_data(b"".join(c.data for c in commands))  # type: ignore[union-attr]
+    assert isinstance(event, Failure) and event.exception_class == FORBIDDEN
+    wire = Wire(master.world)
+    with pytest.raises(RemoteProtocolError, match="distributed schedulers"):
+        wire.relay.from_am(wire.client.context(DISTRIBUTED_SCHEDULING_PROTOCOL), 0.0)
+
+
+def test_where_it_is_off_other_distributed_schedulers_pass() -> None:
+    wire = Wire(coordinator())
+    (call,) = wire.up(
+        wire.client.call(METHOD, DISTRIBUTED_SCHEDULING_PROTOCOL, DistributedSchedulingAllocateRequestProto())
+    )
+    assert isinstance(call, Call) and call.method == METHOD
+    assert wire.client.call("allocate", AM_PROTOCOL, ask(0))
+
+
+@pytest.mark.parametrize(
+    ("asked", "size"),
+    [((100, 1), (512, 1)), ((513, 1), (1024, 1)), ((1024, 3), (1024, 3)), ((9000, 9), (8192, 8))],
+)
+def test_sizes_are_rounded_as_the_scheduler_rounds_them(asked: tuple[int, int], size: tuple[int, int]) -> None:
+    assert normalised(Resources(*asked), Resources(512, 1), Resources(8192, 8)) == Resources(*size)
