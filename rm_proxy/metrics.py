@@ -165,6 +165,16 @@ class ProxyMetrics:
             "Tags of applications that look like durations (`expected_s:...`) but cannot be read; the log names them.",
         )
 
+        self.own_grants = self._counter(
+            "own_grants",
+            "Containers that the proxy granted itself (granted), and calls with some that the ResourceManager refused "
+            "(refused), by result.",
+            "result",
+        )
+        self.own_grant_nodes = self._gauge(
+            "own_grant_nodes", "Nodes whose master keys are known, so that the proxy may grant containers there itself."
+        )
+
     def _budget(self) -> None:
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
         self.faults = self._counter(

@@ -27,7 +27,7 @@ BEGIN: Final = "quicksilver install: begin"
 END: Final = "quicksilver install: end"
 _NEW: Final = "(new file)"
 _ROLE: Final = re.compile(rf"role ({RM}|{NM}|{CLIENT})(?: with (\w+(?: and \w+)*))?")
-EXTRAS: Final = ("sharing", "tracker", "nftables", "hadoop31")
+EXTRAS: Final = ("sharing", "tracker", "nftables", "hadoop31", "own_grants")
 _CAPACITY_FILE: Final = "capacity-scheduler.xml"
 SITE_NAMES: Final = (YARN_SITE, _CAPACITY_FILE)
 """Site files that are ever written to; besides, yarn-env.sh."""
@@ -182,6 +182,8 @@ def _overlay(overlays: Path, role: Role, extras: Sequence[str], *, ha: bool) -> 
         folders.append(overlays / "tracker")
     if "hadoop31" in extras:
         folders.append(overlays / "hadoop31" / role)
+    if "own_grants" in extras:
+        folders.append(overlays / "own_grants" / role)
     properties: dict[str, dict[str, str]] = {}
     for folder in folders:
         for file in sorted(folder.glob("*.xml")):

@@ -20,12 +20,17 @@ class Minter:
 
     def __init__(self, state: ClusterState) -> None:
         self.ring = KeyRing()
-        self._state = state
+        self._state, self._count = state, 0
 
     @property
     def on(self) -> bool:
         """Whether any container may be minted at all."""
         return self._state.limits.own_grants
+
+    def take_count(self) -> int:
+        """Return how many containers were made since the last call."""
+        count, self._count = self._count, 0
+        return count
 
     def refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager takes no such containers."""
@@ -50,6 +55,7 @@ class Minter:
         container.resource.memory, container.resource.virtual_cores = int(size.memory_mb), int(size.vcores)
         add_container_token(container, user, yarn.label, keys, now_s, limits.token_expiry_s)
         token = nm_token(container.id.app_attempt_id, container.nodeId, user, keys)
+        self._count += 1
         return Minted(container, token, keys.nm.key_id)
 
 

@@ -58,4 +58,11 @@ class TookOver(NamedTuple):
     step: str
 
 
-Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver
+class MintedRefused(NamedTuple):
+    """A call with containers of our own failed, and was sent again without them; `why`: as the ResourceManager said."""
+
+    attempt_id: str
+    why: str
+
+
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver | MintedRefused

@@ -33,7 +33,17 @@ from rm_proxy.attempt.registration.resync import TEXT
 from rm_proxy.domain import ids
 from rm_proxy.domain.message_checks import MAX_REQUEST_BYTES, response_id_of
 from rm_proxy.domain.response_ids import expected_id
-from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
+from rm_proxy.relay.commands import (
+    Called,
+    Command,
+    Identified,
+    MintedRefused,
+    Noted,
+    PassedThrough,
+    ToAm,
+    TookOver,
+    ToRm,
+)
 from rm_proxy.relay.minted_frames import with_minted, without_minted
 from rm_proxy.relay.refusals import FORBIDDEN, NOT_OURS, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 
@@ -275,7 +285,8 @@ class Relay:
             attempt.own_grants_refused(failure.text, now_s)
         self._calls[call.call_id] = call
         self._note(commands)
-        commands += (TookOver(attempt.id, "minted-refused"), ToRm(replace_body(call, body)))
+        why = f"{failure.exception_class}: {failure.text}"
+        commands += (MintedRefused(attempt.id, why), ToRm(replace_body(call, body)))
 
     def _asks_again(self, call: Call, text: str, commands: list[Command]) -> bool:
         """Have the last answer repeated for a call that was refused for its response id; return whether it can be."""

@@ -16,6 +16,8 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float, re
     uses = Counter(node.use(now_s, report_fresh_s) for node in nodes)
     for use in NodeReservation:
         metrics.nodes.labels(use.value).set(uses[use])
+    metrics.own_grant_nodes.set(coordinator.minter.ring.usable(now_s))
+    metrics.own_grants.labels("granted").inc(coordinator.minter.take_count())
     running = [now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running]
     metrics.report_age_s.set(max(running, default=0.0))
     attempts = open_promotions = live = live_q = wanted_g = wanted_q = 0

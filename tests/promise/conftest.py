@@ -42,9 +42,13 @@ def promise_spec(workdir: Path, nodes: int = NODES, vcores: int = CORES + EXTRA,
     )
 
 
-def daemons(cluster: Cluster, policies: Mapping[str, Any], name: str) -> LocalDaemons:
+def daemons(
+    cluster: Cluster, policies: Mapping[str, Any], name: str, proxy: Mapping[str, Any] | None = None
+) -> LocalDaemons:
     """Return proxy and sidecars that are not started yet; `name` is that of their folder and control group."""
-    made = LocalDaemons(cluster, policies, sidecar={"vcores": CORES, "cgroup": f"quicksilver-{name}-{os.getpid()}"})
+    made = LocalDaemons(
+        cluster, policies, proxy, sidecar={"vcores": CORES, "cgroup": f"quicksilver-{name}-{os.getpid()}"}
+    )
     made.folder = cluster.spec.workdir / f"quicksilver-{name}"
     return made
 

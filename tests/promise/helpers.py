@@ -81,16 +81,22 @@ def group(name: str) -> str:
 
 @contextmanager
 def running(
-    cluster: Cluster, policies: Mapping[str, Any], name: str, *, supervised: bool = True
+    cluster: Cluster,
+    policies: Mapping[str, Any],
+    name: str,
+    *,
+    supervised: bool = True,
+    proxy: Mapping[str, Any] | None = None,
 ) -> Iterator[LocalDaemons]:
     """Run proxy and sidecars for the time of a with block; at its end nothing may be left, and no log has an error.
 
-    supervised: whether they are restarted when they end, which costs a process more for each. A cluster that a test
+    supervised: whether they are restarted when they end, which costs a process more for each; proxy: settings of the
+    proxy besides. A cluster that a test
     has turned plain is turned back before.
     """
     if not cluster.spec.overlay:
         cluster.restart_yarn(overlay=True)
-    stack = daemons(cluster, policies, name)
+    stack = daemons(cluster, policies, name, proxy)
     stack.supervised = supervised
     stack.start()
     try:

@@ -110,6 +110,8 @@ def resourcemanager_overlay(spec: ClusterSpec, rm: RmAddresses) -> Properties:
     overlay = _with_own_values(read_overlay("resourcemanager"), {"quicksilver.resourcemanager.scheduler.port": port})
     if not HadoopVersion(hadoop_version(spec, rm.daemon)).central_allocator:
         overlay = merge(overlay, read_overlay("hadoop31/resourcemanager"))
+    if spec.own_grants:
+        overlay = merge(overlay, read_overlay("own_grants/resourcemanager"))
     if not spec.ha:
         return overlay
     moved = {

@@ -99,6 +99,8 @@ class ClusterSpec(BaseModel):
     tracker_relay: bool = False
     """Merge hadoop-conf/tracker too: each NodeManager registers at a relay of its own, at the node's `tracker`, which
     has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
+    own_grants: bool = False
+    """With `overlay`: merge hadoop-conf/own_grants too, so that the RM takes containers that the proxy granted."""
     sharing: bool = False
     """With `overlay`: merge hadoop-conf/sharing too, as `quicksilver install --with sharing` does. node_vcores are then
     what containers may use (the setting sidecar.vcores), and NodeManagers believe in twice as many."""

@@ -18,7 +18,17 @@ from rm_proxy.attempt.snapshot import Note
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.relay.commands import Called, Command, Identified, Noted, PassedThrough, ToAm, TookOver, ToRm
+from rm_proxy.relay.commands import (
+    Called,
+    Command,
+    Identified,
+    MintedRefused,
+    Noted,
+    PassedThrough,
+    ToAm,
+    TookOver,
+    ToRm,
+)
 from rm_proxy.relay.relay import ALLOCATE, FINISH, REGISTER, Relay
 from rm_proxy.service.connections.connection_limits import ConnectionLimits, connection_limit
 from rm_proxy.service.connections.costly_attempts import COSTLY_S
@@ -222,6 +232,11 @@ class AmConnection(PairedSocket):
         parts = self._parts
         if isinstance(command, TookOver):
             _took_over(parts, self.peer, command)
+        elif isinstance(command, MintedRefused):
+            parts.metrics.own_grants.labels("refused").inc()
+            log.warning(
+                "the ResourceManager takes no containers of our own", application=command.attempt_id, why=command.why
+            )
         elif isinstance(command, Identified):
             parts.identified(command.attempt_id)
         elif isinstance(command, PassedThrough):

@@ -22,6 +22,7 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.minter import normalised
 from rm_proxy.domain import ids
 from rm_proxy.minting.tokens import MasterKey, NodeKeys
+from rm_proxy.relay.commands import MintedRefused
 from rm_proxy.relay.minted_frames import METHOD
 from rm_proxy.relay.refusals import FORBIDDEN, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 from tests.model.wire import Wire
@@ -134,6 +135,8 @@ def test_a_resource_manager_without_the_protocol_gets_the_call_again_as_it_was()
     assert following.method == "allocate" and released(request) == [grant.id.id]
     assert any(r.execution_type_request.execution_type == y.OPPORTUNISTIC and r.num_containers for r in request.ask)
     assert master.world.minter.ring.why_off == "Unknown protocol"
+    (refused,) = [c for c in master.wire.commands if isinstance(c, MintedRefused)]
+    assert refused.why == f"{UNKNOWN_PROTOCOL}: Unknown protocol"
 
 
 def test_an_exception_is_the_application_masters_only_if_its_own_call_raises_it() -> None:
