@@ -17,6 +17,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "opportunistic-rate": (WARNING, "grants per heartbeat are limited"),
     "auto-update-off": (ERROR, "containers are promoted, but NodeManagers are not informed of it"),
     "resource-calculator": (ERROR, "the scheduler does not count vcores, which preemption by shrinking needs"),
+    "own-grants": (WARNING, "the ResourceManager takes no containers that the proxy granted"),
     "rm-preemption": (WARNING, "the ResourceManager preempts in queues with queueable containers"),
     "rm-recovery": (NOTE, "a restart of the ResourceManager ends all applications"),
     "rm-work-preserving": (WARNING, "a restart of the ResourceManager kills all containers"),

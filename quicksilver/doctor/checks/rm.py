@@ -26,6 +26,7 @@ from quicksilver.doctor.node_size import every, shrinks
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _COMPARATOR: Final = "yarn.resourcemanager.nm-container-queuing.load-comparator"
 _RATE: Final = "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat"
+_DISTRIBUTED: Final = "yarn.nodemanager.distributed-scheduling.enabled"
 DOMINANT: Final = "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
 _AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
 _EXPIRY: Final = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
@@ -59,6 +60,12 @@ def _opportunistic(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     if site.number(_RATE, -1) >= 0:
         why = "grants beyond that wait for the application's next heartbeat, and may come for an ask that is over"
         yield must_be(site, "opportunistic-rate", _RATE, "-1", why)
+
+    if facts.settings.proxy.own_grants and not site.flag(_DISTRIBUTED):
+        why = (
+            "each call with such containers is refused and sent again, and the ResourceManager's allocator grants them"
+        )
+        yield must_be(site, "own-grants", _DISTRIBUTED, "true", why)
 
 
 def _nodes_used(site: DoctorSite, facts: Facts) -> Iterator[Finding]:

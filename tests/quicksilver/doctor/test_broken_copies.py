@@ -50,6 +50,15 @@ BROKEN = [
     Broken("load-comparator", "rm", {f"{_RM}.nm-container-queuing.load-comparator": "QUEUE_LENGTH"}),
     Broken("scheduler-not-moved", "rm", {f"{_RM}.scheduler.address": "127.0.0.1:18030"}),
     Broken("opportunistic-rate", "rm", {f"{_RM}.opportunistic.max.container-allocation.per.am.heartbeat": "5"}),
+    Broken(
+        "own-grants",
+        "rm",
+        {},
+        f"{_NM}.distributed-scheduling.enabled",
+        (f"{_NM}.distributed-scheduling.enabled",),
+        settings=f"{ALL_Q}proxy: {{own_grants: true}}\n",
+        spec={"own_grants": True},
+    ),
     Broken("auto-update-off", "rm", {f"{_RM}.auto-update.containers": "false"}, settings=PROMOTE),
     Broken(
         "resource-calculator",
