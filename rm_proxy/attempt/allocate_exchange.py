@@ -6,7 +6,7 @@ completions stay consistent in what it sees (lab/docs/architecture.md, What alwa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -37,7 +37,6 @@ from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.estimates.duration_tags import request_hints
 from rm_proxy.job_classes.exclusions import Exclusions
-from rm_proxy.minting.tokens import Minted
 
 _NO_HOSTS: Final[frozenset[str]] = frozenset()
 MAX_BAD_TAGS: Final = 20
@@ -78,8 +77,6 @@ class AllocateExchange:
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
         self._notebook, self._containers = parts.notebook, parts.containers
         self._own_grants, self._give_up = parts.own_grants, parts.give_up
-        self.minted: Sequence[Minted] = ()
-        """Containers of our own that the ResourceManager has to get with the request in hand."""
         self.exclusions = Exclusions()
         self.allocates = 0
         self._bad_tags: set[str] = set()
@@ -112,16 +109,6 @@ class AllocateExchange:
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         news = self._registration.attempt_id in self._world.hooks.news
         return not (news or asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
-
-    @property
-    def unanswered_minted(self) -> list[Minted]:
-        """Containers of our own that the application does not know yet."""
-        return self._open.minted if self._open is not None else []
-
-    def void_minted(self) -> None:
-        """Give back those, since the ResourceManager refused the request before it looked at it."""
-        if self._open is not None:
-            self._give_back_minted(self._open)
 
     @property
     def unseen(self) -> LastAnswer | None:
@@ -183,7 +170,7 @@ class AllocateExchange:
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""
         self.allocates += 1
-        self.minted = ()
+        self._own_grants.minted = ()
         if self._registration.state is AttemptState.FINISHED:
             return None
         costly = self._costly if self._tracked or len(body) > LONG_BYTES else ""
@@ -209,11 +196,12 @@ class AllocateExchange:
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
         if first is not None and first.response_id == request.response_id:
             if first.body == body:
-                self.minted = first.minted
+                self._own_grants.minted = self._own_grants.open
                 return first.rewritten
-        elif first is not None:
-            self._give_back_minted(first)
+        else:
             first = None
+            if self._own_grants.open:
+                self._own_grants.give_back()
         late, self._late = self._late, None
         if late is not None:
             prepend(late, request)
@@ -221,7 +209,8 @@ class AllocateExchange:
         call = OpenRequest(request.response_id, body, None, ahead=late)
         if first is not None:
             call, changed = merge(first, request, body), True
-        self._attach_minted(call)
+        if self._own_grants.fresh or self._own_grants.open:
+            self._own_grants.attach()
         call.rewritten = request.SerializeToString() if changed else None
         if moved:
             doubt(call)
@@ -253,11 +242,12 @@ class AllocateExchange:
         self._ends.unheard -= self._reported_ends
         self._reported_ends = frozenset()
         ahead, self._late = self._late, None
+        if self._own_grants.open:
+            self._own_grants.give_back()
         if first is not None and first.response_id == head.response_id:
             if first.unread and first.body == body:
                 self._late = ahead
                 return first.rewritten
-            self._give_back_minted(first)
             ahead = merged(without_ours(first), ahead)
             if ahead is not None:
                 self.exclusions.strip(ahead, self._router.blacklist)
@@ -316,7 +306,7 @@ class AllocateExchange:
             self._steering.place_all(now_s, self._answer_came)
         again, self.resend = self.resend, None
         rewrites = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
-        mints = self._world.minter.on and self._registration.resync is None
+        mints = self._world.hooks.own_grants and self._registration.resync is None
         mint = partial(self._own_grants.mint, now_s=now_s) if mints else None
         rows = [*(again or ()), *table.rows_for_rm(mint)]
         self._notebook.note_rows(rows)
@@ -334,9 +324,10 @@ class AllocateExchange:
         """
         call, self._open = self._open, None
         self.exclusions.refused()
+        if self._own_grants.open:
+            self._own_grants.give_back()
         if call is None:
             return
-        self._give_back_minted(call)
         if not self._tracked:
             self._late = call.ahead
         if call.unread:
@@ -362,8 +353,9 @@ class AllocateExchange:
         call, last = self._open, self.last
         if call is not None and call.unread:
             return None
+        if self._own_grants.open:
+            self._own_grants.give_back()
         if call is not None:
-            self._give_back_minted(call)
             (doubt if self._tracked else send_later)(call)
             self._strip(call)
         if last is not None and last.response_id == expected:
@@ -372,31 +364,6 @@ class AllocateExchange:
                 last.request_id = self._request_id
             self._close()
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
-
-    def _attach_minted(self, call: OpenRequest) -> None:
-        """Have the containers that were minted for a request go with it, once that is journaled."""
-        fresh = self._own_grants.take()
-        if fresh:
-            self._notebook.minted(fresh, self._table.serial, self._own_grants.number)
-            call.minted += fresh
-        self.minted = call.minted
-
-    def _give_back_minted(self, call: OpenRequest) -> None:
-        """Release the containers of our own that went with a request without an answer, and ask for others."""
-        minted, call.minted, self.minted = call.minted, [], ()
-        for grant in minted:
-            self._ends.release_unseen(grant.container.id)
-            self._table.ask_again(grant.container.allocation_request_id)
-        if minted:
-            self._notebook.minted_over(minted)
-
-    def on_minted_refused(self) -> bytes:
-        """Give the containers of our own back, as the ResourceManager takes none; returns the request without them."""
-        call = self._open
-        if call is None:
-            return b""
-        self._give_back_minted(call)
-        return call.body if call.rewritten is None else call.rewritten
 
     def _strip(self, call: OpenRequest) -> None:
         """Have hosts that are kept for others sent again by `exclusions` alone."""
@@ -443,16 +410,14 @@ class AllocateExchange:
             return None
         answer = y.AllocateResponseProto.FromString(body)
         check_answer(answer)
-        minted = self._open.minted if self._open is not None else []
         if self.last is not None and answer.response_id == self.last.response_id:
-            if minted and self._open is not None:
-                self._give_back_minted(self._open)
+            if self._own_grants.open:
+                self._own_grants.give_back()
             return self.last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
-        if minted:
-            self._own_grants.deliver(minted, answer)
-            self._notebook.minted_over(minted)
+        if self._own_grants.open:
+            self._own_grants.deliver(answer)
         news = bool(
             answer.allocated_containers
             or answer.completed_container_statuses

@@ -53,7 +53,7 @@ class Attempt:
         )
         self.notebook = SnapshotChanges(self.live, self._ends)
         self.containers = ContainerEvents(self.registration, world, self.live, self.router, self._ends, emit)
-        self._own_grants = OwnGrants(attempt_id, world)
+        self.own_grants = OwnGrants(attempt_id, world, self.table, self._ends, self.notebook)
         self.exchange = AllocateExchange(
             Parts(
                 self.registration,
@@ -64,7 +64,7 @@ class Attempt:
                 self._steering,
                 self._ends,
                 self._arrivals,
-                self._own_grants,
+                self.own_grants,
                 self.promotion,
                 self.notebook,
                 self.containers,
@@ -147,7 +147,8 @@ class Attempt:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:
             self._ends.tell_again(last.ends)
-        self.exchange.void_minted()
+        if self.own_grants.open:
+            self.own_grants.give_back()
         self._ends.releases.repeat_all()
         self._start_over()
         if not self.finished:
@@ -163,9 +164,9 @@ class Attempt:
         self.router.charge()
 
     @property
-    def own_grants_on(self) -> bool:
+    def mints(self) -> bool:
         """Whether the proxy grants containers itself."""
-        return self._world.minter.on
+        return self._world.hooks.own_grants
 
     def own_grants_refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager does not know the protocol of distributed schedulers."""
@@ -210,7 +211,7 @@ class Attempt:
         self._ends.restore(snapshot)
         self.exchange.exclusions.restore(snapshot.kept_off)
         self.table.serial = snapshot.serial
-        self._own_grants.number = snapshot.number or self._own_grants.number
+        self.own_grants.number = snapshot.number or self.own_grants.number
         self.registration.follow(AttemptEvent.RESTORED if snapshot.registered else AttemptEvent.NOT_REGISTERED)
         self.registration.resync = Resync(snapshot) if snapshot.registered else None
         self.notebook.restore(snapshot)
@@ -256,7 +257,7 @@ class Attempt:
         exchange, resync = self.exchange, self.registration.resync
         kept_off = exchange.exclusions.maybe
         note = self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
-        return note | minted_note(exchange.unanswered_minted, self._own_grants.number)
+        return note | minted_note(self.own_grants.open, self.own_grants.number)
 
 
 def _give_up(attempt: Attempt, why: str) -> y.AllocateRequestProto:

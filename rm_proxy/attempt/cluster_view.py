@@ -191,12 +191,8 @@ class Moves(Protocol):
 class Minting(Protocol):
     """Containers that the proxy grants itself."""
 
-    @property
-    def on(self) -> bool:
-        """Whether any may be granted so."""
-
     def mint(
-        self, container: y.ContainerProto, node_id: str, asked: Resources, user: str, now_s: float
+        self, container: y.ContainerProto, node_id: str, size: Resources, user: str, now_s: float
     ) -> Minted | None:
         """Complete a container on a node, and make its tokens; None where the ResourceManager has to grant it."""
 

@@ -7,31 +7,42 @@ that came, nobody but the ResourceManager may know of them: after any failure th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.asks.ask_entry import QPlacement
+from rm_proxy.attempt.asks.ask_table import AskTable, ask_again
 from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.completions import Completions
+from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.minting.tokens import Minted
 
 FIRST_NUMBER: Final = 1 << 30
-"""Numbers of containers of our own begin here: the ResourceManager's are counted from 1, and none fits into 31 bits
-beyond 2**31 (ContainerId.getId)."""
+"""Numbers of containers of our own begin here: the ResourceManager's are counted from 1."""
 LAST_NUMBER: Final = (1 << 31) - 1
+"""The largest that ContainerId.getId returns as it is."""
 _START_BELOW: Final = 1 << 29
 """The first number is random below it, so that those of an earlier process of which no journal is left do not recur."""
 
 
 class OwnGrants:
-    """Mints containers for the request in hand; `number` is that of the last one, above FIRST_NUMBER."""
+    """Mints containers for the request in hand; `number` is that of the last one."""
 
-    def __init__(self, attempt_id: str, world: ClusterView) -> None:
+    def __init__(
+        self, attempt_id: str, world: ClusterView, table: AskTable, ends: Completions, notebook: SnapshotChanges
+    ) -> None:
         self.attempt = ids.attempt_id_proto(attempt_id)
         self.number = FIRST_NUMBER + world.rng.randrange(_START_BELOW)
         self._app_id, self._world = ids.app_of_attempt(attempt_id), world
-        self._fresh: list[Minted] = []
+        self._table, self._ends, self._notebook = table, ends, notebook
+        self.fresh: list[Minted] = []
+        """Minted for the request in hand, and not journaled yet."""
+        self.open: list[Minted] = []
+        """Those of the request without an answer, which the ResourceManager may know."""
+        self.minted: Sequence[Minted] = ()
+        """Those that have to go with the request in hand."""
         self._key_ids: dict[str, int] = {}
         """By node: the id of the key of the last NMToken that the application master was sent."""
 
@@ -48,23 +59,38 @@ class OwnGrants:
         if minted is None:
             return False
         self.number += 1
-        self._fresh.append(minted)
+        self.fresh.append(minted)
         return True
 
-    def take(self) -> list[Minted]:
-        """Return the containers that were minted for the request in hand, and forget them."""
-        fresh, self._fresh = self._fresh, []
-        return fresh
+    def attach(self) -> None:
+        """Have what was minted go with the request in hand, beside what went with the one that it repeats."""
+        fresh, self.fresh = self.fresh, []
+        if fresh:
+            self._notebook.minted(fresh, self._table.serial, self.number)
+        self.open = [*self.open, *fresh]
+        self.minted = self.open
 
-    def deliver(self, minted: Iterable[Minted], answer: y.AllocateResponseProto) -> None:
+    def give_back(self) -> None:
+        """Release the containers of a request that was not answered, and ask for others."""
+        minted, self.open, self.minted = self.open, [], ()
+        for grant in minted:
+            self._ends.release_unseen(grant.container.id)
+            ask_again(self._table, grant.container.allocation_request_id)
+        self._notebook.minted_over(minted)
+
+    def deliver(self, answer: y.AllocateResponseProto) -> None:
         """Put containers into the answer to their request, with the NMTokens that the application master lacks."""
+        minted, self.open = self.open, []
         for grant in minted:
             answer.allocated_containers.append(grant.container)
             node_id = ids.node_id_text(grant.container.nodeId)
             if self._key_ids.get(node_id) != grant.nm_key_id:
                 self._key_ids[node_id] = grant.nm_key_id
                 answer.nm_tokens.append(grant.nm_token)
+        self._notebook.minted_over(minted)
 
     def start_over(self) -> None:
         """Note that the application master registers anew: it gets its NMTokens again."""
         self._key_ids.clear()
+        if self.open:
+            self.give_back()

@@ -14,7 +14,6 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.asks.ask_rows import Key
 from rm_proxy.domain.ids import is_private
 from rm_proxy.domain.response_ids import id_before
-from rm_proxy.minting.tokens import Minted
 
 RowName = tuple[Key, str]
 
@@ -85,8 +84,6 @@ class OpenRequest:
     """Content of ours, or of earlier requests, that went out before its own."""
     unread: bool = False
     """Whether it is too large to be read."""
-    minted: list[Minted] = field(default_factory=list)
-    """Containers of our own that the ResourceManager gets to know with it."""
     beat: bool = False
     """Whether it is an empty heartbeat that passed by its bytes."""
 
@@ -164,7 +161,6 @@ def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> O
     call.doubtful += first.doubtful
     call.releases += first.releases
     call.updates += first.updates
-    call.minted += first.minted
     request.ask.extend(before.values())
     request.release.extend(item for item in sent.release if item.SerializeToString() not in both)
     _add_updates(sent, request)

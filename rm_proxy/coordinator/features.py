@@ -131,7 +131,7 @@ class Features:
 
     def hooks(self, cluster: Cluster, policies: Policies) -> Hooks:
         """Return the hooks under these policies."""
-        hooks = Hooks(news=self.notifier.news)
+        hooks = Hooks(news=self.notifier.news, own_grants=self._state.limits.own_grants)
         self._hook_notices(policies, hooks)
         self._hook_admission(policies, hooks)
         self._hook_promotion(cluster, policies, hooks)

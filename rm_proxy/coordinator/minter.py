@@ -37,18 +37,18 @@ class Minter:
         self.ring.refused(why, now_s)
 
     def mint(
-        self, container: y.ContainerProto, node_id: str, asked: Resources, user: str, now_s: float
+        self, container: y.ContainerProto, node_id: str, size: Resources, user: str, now_s: float
     ) -> Minted | None:
         """Return a container on a node, with its tokens; None where the ResourceManager has to grant it.
 
-        container: has its id, type, priority and request id; asked: its size, without other resources.
+        container: has its id, type, priority and request id; size: as it was asked for, without other resources.
         """
         node = self._state.nodes.get(node_id)
         keys = self.ring.keys(node_id, now_s) if self.on else None
         if keys is None or node is None or node.yarn is None or not node.yarn.running or node.unusable:
             return None
         limits, yarn = self._state.limits, node.yarn
-        size = normalised(asked, limits.minimum, limits.maximum)
+        size = normalised(size, limits.minimum, limits.maximum)
         container.nodeId.host, _, port = node_id.rpartition(":")
         container.nodeId.port = int(port)
         container.node_http_address = yarn.web_address
@@ -59,15 +59,15 @@ class Minter:
         return Minted(container, token, keys.nm.key_id)
 
 
-def normalised(asked: Resources, minimum: Resources, maximum: Resources) -> Resources:
+def normalised(size: Resources, minimum: Resources, maximum: Resources) -> Resources:
     """Return a size as the scheduler rounds it: to a multiple of the least one, and no more than the largest one."""
     return Resources(
-        _rounded(asked.memory_mb, minimum.memory_mb, maximum.memory_mb),
-        _rounded(asked.vcores, minimum.vcores, maximum.vcores),
+        _rounded(size.memory_mb, minimum.memory_mb, maximum.memory_mb),
+        _rounded(size.vcores, minimum.vcores, maximum.vcores),
     )
 
 
-def _rounded(asked: float, minimum: float, maximum: float) -> int:
-    least = max(asked, minimum)
+def _rounded(amount: float, minimum: float, maximum: float) -> int:
+    least = max(amount, minimum)
     rounded = ceil(least / minimum) * minimum if minimum > 0 else least
     return int(min(rounded, maximum) if maximum > 0 else rounded)

@@ -31,6 +31,8 @@ class Hooks:
     """Called with an application's id and the seconds that one of its containers ran, by a node of usual speed."""
     watches: list[Callable[[float], None]] = field(default_factory=list)
     """Called each second, also while another proxy serves."""
+    own_grants: bool = False
+    """Whether the proxy grants containers itself."""
     rounds: list[Callable[[float], object]] = field(default_factory=list)
     """Called each second while application masters are served."""
     emptied: list[Callable[[str, Report, float], object]] = field(default_factory=list)

@@ -80,8 +80,8 @@ class Relay:
         self._sasl = SaslRelay()
         self._calls: dict[int, Call] = {}
         """Calls of the application master that the ResourceManager has not answered, by call id."""
-        self._with_minted: set[int] = set()
-        """Ids of those that went as calls of a distributed scheduler, with containers of our own."""
+        self._with_minted: dict[int, bytes] = {}
+        """By their ids: the requests of those that went with containers of our own."""
         self._own: dict[int, Call] = {}
         """Calls of ours that are not answered, by call id: the application master's call for which each has the last
         answer repeated, after that call was refused for its response id."""
@@ -113,11 +113,7 @@ class Relay:
                 if isinstance(event, SaslFrame):
                     self._sasl_result(self._sasl.from_client(event), commands)
                 elif isinstance(event, ConnectionContext) and event.protocol != AM_PROTOCOL:
-                    if (
-                        event.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL
-                        and self.attempt
-                        and self.attempt.own_grants_on
-                    ):
+                    if event.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL and self.attempt and self.attempt.mints:
                         raise RemoteProtocolError("an application master speaks the protocol of distributed schedulers")
                     self._pass_through(f"it speaks {event.protocol}", False, commands)
                 commands.append(ToRm(event.raw))
@@ -162,7 +158,7 @@ class Relay:
     def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
         attempt, method = self.attempt, call.method
         if attempt is not None:
-            if call.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL and attempt.own_grants_on:
+            if call.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL and attempt.mints:
                 commands.append(ToAm(self._am.error(call, FORBIDDEN, "only quicksilver may grant containers here")))
                 return
             if len(self._calls) + len(self._own) >= MAX_OUTSTANDING:
@@ -183,10 +179,9 @@ class Relay:
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
-        if attempt is not None and attempt.exchange.minted:
-            self._with_minted.add(call.call_id)
-            frame = with_minted(call, call.body if body is None else body, attempt.exchange.minted)
-            commands += (ToRm(frame), _REWRITTEN)
+        if attempt is not None and attempt.own_grants.minted:
+            request = self._with_minted[call.call_id] = call.body if body is None else body
+            commands += (ToRm(with_minted(call, request, attempt.own_grants.minted)), _REWRITTEN)
         else:
             commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
 
@@ -226,8 +221,7 @@ class Relay:
             return
         method = call.method
         try:
-            if self._with_minted and response.call_id in self._with_minted:
-                self._with_minted.discard(response.call_id)
+            if self._with_minted and self._with_minted.pop(response.call_id, None) is not None:
                 response = without_minted(response)
             if method == ALLOCATE and not own and attempt.exchange.passes_down(response.body):
                 pass
@@ -259,11 +253,10 @@ class Relay:
             commands.append(ToAm(failure.raw))
             return
         exception = failure.exception_class
-        if failure.call_id in self._with_minted:
-            self._with_minted.discard(failure.call_id)
-            if exception not in _BEFORE_THE_ASKS:
-                self._send_without_minted(call, failure, now_s, commands)
-                return
+        request = self._with_minted.pop(failure.call_id, None)
+        if request is not None and exception not in _BEFORE_THE_ASKS:
+            self._send_without_minted(call, request, failure, now_s, commands)
+            return
         if exception == WRONG_ID and not own and self._asks_again(call, failure.text, commands):
             return
         if exception == NOT_REGISTERED:
@@ -276,17 +269,19 @@ class Relay:
         self._note(commands)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
-    def _send_without_minted(self, call: Call, failure: Failure, now_s: float, commands: list[Command]) -> None:
-        """Send a call again as its application master made it: its failure may be due to containers of our own."""
+    def _send_without_minted(
+        self, call: Call, request: bytes, failure: Failure, now_s: float, commands: list[Command]
+    ) -> None:
+        """Send a call again without containers of our own: its failure may be due to them."""
         attempt = self.attempt
         assert attempt is not None
-        body = attempt.exchange.on_minted_refused()
+        attempt.own_grants.give_back()
         if failure.exception_class == UNKNOWN_PROTOCOL:
             attempt.own_grants_refused(failure.text, now_s)
         self._calls[call.call_id] = call
         self._note(commands)
         why = f"{failure.exception_class}: {failure.text}"
-        commands += (MintedRefused(attempt.id, why), ToRm(replace_body(call, body)))
+        commands += (MintedRefused(attempt.id, why), ToRm(replace_body(call, request)))
 
     def _asks_again(self, call: Call, text: str, commands: list[Command]) -> bool:
         """Have the last answer repeated for a call that was refused for its response id; return whether it can be."""

@@ -49,11 +49,11 @@ class KeyReports:
         if not self.use_ip or not port.isdigit():
             return ""
         try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+            addresses = await asyncio.get_running_loop().getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
         except OSError as error:
             log.warning("the address of a node is not known: its tokens name the host", node=node_id, why=str(error))
             return ""
-        return f"{found[0][4][0]}:{port}"
+        return f"{addresses[0][4][0]}:{port}"
 
 
 def _key(message: MasterKeyMessage, name: str) -> MasterKey:

@@ -141,13 +141,6 @@ class AskTable:
         q.tried.add(placement.node)
         self._to_send[q.private_id] = (q, old if old != host else None)
 
-    def ask_again(self, private: int) -> None:
-        """Ask for a container again on the same node, as nobody may know of the one that was granted."""
-        q = self.by_private.get(private)
-        if q is not None and q.minted:
-            q.sent = q.minted = False
-            self._to_send[private] = (q, None)
-
     def park(self, q: QPlacement) -> None:
         """Give up a placement: its host row is zeroed, its id kept for the next one of the same key."""
         self.granted(q)
@@ -294,6 +287,14 @@ class AskTable:
 def row_count(table: AskTable) -> int:
     """Return how many rows of the application are remembered."""
     return sum(len(entry.rows.by_name) for entry in table.entries.values())
+
+
+def ask_again(table: AskTable, private: int) -> None:
+    """Ask for a container again on the same node, as nobody may know of the one that the proxy granted there."""
+    q = table.by_private.get(private)
+    if q is not None and q.minted:
+        q.sent = q.minted = False
+        table._to_send[private] = (q, None)
 
 
 def give_up(table: AskTable) -> list[y.ResourceRequestProto]:

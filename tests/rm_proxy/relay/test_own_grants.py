@@ -36,6 +36,7 @@ def cluster(nodes_with_keys: int = 3, nodes: int = 3) -> Coordinator:
     world = coordinator(nodes=nodes)
     state = world._state
     state.limits = replace(state.limits, own_grants=True, minimum=Resources(512, 1), maximum=Resources(8192, 8))
+    world.switch(world.policies)
     world.minter.ring.serves(RM)
     for number in range(1, nodes_with_keys + 1):
         world.minter.ring.report(node_id(number), KEYS, 0.0)
@@ -196,7 +197,7 @@ def test_after_a_crash_what_nobody_was_given_is_released() -> None:
     assert isinstance(wire.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto()), Response)
     following = wire.call("allocate", ask(0, 2))
     assert sorted(released(inner_or_plain(following))) == numbers
-    assert world.attempts[ATTEMPT]._own_grants.number >= numbers[-1]
+    assert world.attempts[ATTEMPT].own_grants.number >= numbers[-1]
 
 
 def test_a_whole_note_holds_what_is_on_its_way() -> None:
