@@ -56,7 +56,7 @@ BROKEN = [
         {},
         f"{_NM}.distributed-scheduling.enabled",
         (f"{_NM}.distributed-scheduling.enabled",),
-        settings=f"{ALL_Q}proxy: {{own_grants: true}}\n",
+        settings=ALL_Q.replace("proxy: {", "proxy: {own_grants: true, "),
         spec={"own_grants": True},
     ),
     Broken("auto-update-off", "rm", {f"{_RM}.auto-update.containers": "false"}, settings=PROMOTE),

@@ -116,7 +116,7 @@ CONF = "<configuration><property><name>yarn.resourcemanager.hostname</name><valu
         (("install", "--conf-dir", "conf", "--role", "nodemanager", "--dry-run"), 1, "--host"),
         (("install", "--conf-dir", "conf", "--dryrun"), 2, "Did you mean '--dry-run'?"),
         (("certs", "proxy", "--dir", "tls"), 1, "make it with `quicksilver certs`"),
-        (("certs", "token", "root", "tokens"), 2, "'root' is not one of 'read', 'admin', 'node', 'proxy'"),
+        (("certs", "token", "root", "tokens"), 2, "'root' is not one of 'read', 'admin', 'node', 'keys', 'proxy'"),
         (("policy", "show", "topk_wiat"), 1, "unknown policy 'topk_wiat'; did you mean topk_wait?"),
         (("policy", "what-if", "--queue", "a", "--file", "gone.yaml"), 1, "gone.yaml: No such file or directory; name"),
         (("proxy", "bypass", "yes"), 2, "'yes' is not one of 'on', 'off', 'auto'"),
