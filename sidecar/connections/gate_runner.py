@@ -71,9 +71,10 @@ class GateRunner:
             self._close_unneeded(connection)
 
     def settle(self, container_id: str) -> None:
-        """Inform all gates that a container is settled."""
+        """Inform the gates where calls wait for held starts that a container is settled."""
         for connection in self.connections:
-            self.queue.put_gate(connection, Going(container_id))
+            if connection.gate.waits_for_starts:
+                self.queue.put_gate(connection, Going(container_id))
 
     def release(self, attempt_id: str) -> None:
         """Close the sessions that an attempt was kept for, where its client has gone."""

@@ -149,7 +149,14 @@ class Calls:
     @property
     def kept_bytes(self) -> int:
         """Bytes of calls that wait here for a decision."""
+        if not self._starts and not self._parked:
+            return 0
         return sum(len(s.call.raw) for s in self._starts) + sum(len(p.call.raw) for p in self._parked)
+
+    @property
+    def waits_for_starts(self) -> bool:
+        """Whether calls wait here until held starts have gone to the NodeManager."""
+        return bool(self._parked)
 
     def reached(self) -> None:
         """Handle that the NodeManager has sent something: this connection belongs to the process that runs now."""

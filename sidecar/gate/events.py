@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from hadoop_rpc.connection import Failure, Response
+from policies.value_types import value_type
 from sidecar.node.events import Outcome, Start
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class FromClient:
     """Bytes arrived from the application master."""
@@ -15,6 +17,7 @@ class FromClient:
     data: bytes = field(repr=False)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class FromUpstream:
     """Bytes arrived from the NodeManager."""
@@ -32,6 +35,7 @@ class UpstreamClosed:
     """The NodeManager is gone, or its connection could not be made."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class GateDecided:
     """The node machine decided on a start of this connection: hold it, or forward it."""
@@ -40,6 +44,7 @@ class GateDecided:
     hold: bool
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Going:
     """A held start waits no longer."""
@@ -47,6 +52,7 @@ class Going:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class OwnCall:
     """Send a call of our own on the session; it is answered by `OwnAnswer` with the tag."""
@@ -71,6 +77,7 @@ class Again:
 GateEvent = FromClient | FromUpstream | ClientClosed | UpstreamClosed | GateDecided | Going | OwnCall | PingDue | Again
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ToClient:
     """Send bytes to the application master."""
@@ -78,6 +85,7 @@ class ToClient:
     data: bytes = field(repr=False)
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ToUpstream:
     """Send bytes to the NodeManager."""
@@ -118,6 +126,7 @@ class Garbage:
     text: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class StartWanted:
     """A start arrived; `GateDecided` follows."""
@@ -170,6 +179,7 @@ class HoldFailed:
     text: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class OwnAnswer:
     """The answer to a call of our own; None when the session was lost before."""

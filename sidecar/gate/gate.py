@@ -24,11 +24,8 @@ from hadoop_rpc.connection import (
 )
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.events import SASL_CALL_ID, ClientEvent, ServerEvent
-from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
-from hadoop_rpc.protos.yarn_pb2 import (
-    StartContainerRequestProto,
-    StartContainersRequestProto,
-)
+from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES, varint
+from hadoop_rpc.protos.yarn_pb2 import StartContainersRequestProto
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from sidecar.gate.container_calls import Answer, Calls, Held, ServicesMeta
 from sidecar.gate.events import (
@@ -57,6 +54,8 @@ from sidecar.gate.start_messages import (
 )
 
 _TOP_CALL_ID = 0x7FFFFFFF
+_START_TAG: Final = bytes((StartContainersRequestProto.START_CONTAINER_REQUEST_FIELD_NUMBER << 3 | 2,))
+"""What protobuf writes before each request of a startContainers: the field, and that its length follows."""
 MAX_IN_FLIGHT: Final = 4096
 """Calls of one client without an answer; Hadoop's clients have one for each of their threads (MapReduce: 500)."""
 
@@ -91,6 +90,11 @@ class Gate:
     def kept_bytes(self) -> int:
         """Bytes of calls that wait here for a decision."""
         return self._calls.kept_bytes
+
+    @property
+    def waits_for_starts(self) -> bool:
+        """Whether calls wait here until held starts have gone to the NodeManager."""
+        return self._calls.waits_for_starts
 
     def handle(self, event: GateEvent) -> list[GateCommand]:
         """Handle an event; return the commands to execute, in order."""
@@ -259,5 +263,4 @@ class Gate:
 
 def start_body(payload: bytes) -> bytes:
     """Return the startContainers parameter for one held start, from its serialized request."""
-    request = StartContainerRequestProto.FromString(payload)
-    return StartContainersRequestProto(start_container_request=[request]).SerializeToString()
+    return _START_TAG + varint(len(payload)) + payload

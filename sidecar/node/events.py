@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from policies.common.shrinking import Shrinking
 from policies.model import Resources
+from policies.value_types import value_type
 from quicksilver.common.messages import ContainerEvent, Grant, Shed, Targets
 from sidecar.cpu_sharing.events import LasCommand, ReadyContainer, Resized, Served, Squeezed
 
@@ -22,6 +23,7 @@ class Outcome(StrEnum):
     LOST = "lost"
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Start:
     """One start as it arrived at the gate: the fields of its container token, and the request itself."""
@@ -58,6 +60,7 @@ class Dropped:
     now_s: float
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Arrived:
     """An application master (or the ResourceManager) asks for a start."""
@@ -74,6 +77,7 @@ class Withdrawn:
     now_s: float
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Answered:
     """The NodeManager answered a start, or never will."""
@@ -84,6 +88,7 @@ class Answered:
     now_s: float
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Ended:
     """A container's process is gone."""
@@ -299,6 +304,7 @@ class Forward:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Hold:
     """Answer the start as started; it is held here."""
@@ -306,6 +312,7 @@ class Hold:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Launch:
     """Send a held start on a session of the attempt; `Answered` follows."""
@@ -330,6 +337,7 @@ class LetGo:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Settled:
     """The container waits no longer: calls about it may go on."""
@@ -337,6 +345,7 @@ class Settled:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Watch:
     """Watch for the container's end; `Ended` follows."""
@@ -347,6 +356,7 @@ class Watch:
     """When its start was sent, Unix time: its process is not older. 0: not known."""
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Unwatch:
     """The end is known."""
@@ -354,6 +364,7 @@ class Unwatch:
     container_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class Released:
     """The attempt needs no session any more."""
@@ -361,6 +372,7 @@ class Released:
     attempt_id: str
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class ReportEvent:
     """Report an event of a container to the proxy until it is acknowledged."""

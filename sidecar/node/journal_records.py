@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_json
 
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, Grant
@@ -83,31 +84,31 @@ class Kept(BaseModel):
         return container
 
 
-def record(container: Container, share: CoreShare | None) -> Kept:
-    """Return the record of a container."""
+def record(container: Container, share: CoreShare | None) -> dict[str, object]:
+    """Return the fields of a container's record (`Kept`), which is read more seldom than written."""
     start = container.start
-    return Kept(
-        container_id=container.id,
-        app_id=start.app_id,
-        attempt_id=start.attempt_id,
-        kind=container.kind,
-        phase=_RECORDED.get(container.phase, container.phase),
-        memory_mb=start.resources.memory_mb,
-        vcores=start.resources.vcores,
-        opportunistic=start.opportunistic,
-        am=start.am,
-        priority=start.priority,
-        user=start.user,
-        expires_s=start.expires_s,
-        arrived_s=container.arrived_s,
-        since_s=container.since_s,
-        sent_s=container.sent_s,
-        started_s=container.started_s,
-        kill_reason=container.kill_reason,
-        kill_cause=container.kill_cause,
-        grant=container.grant,
-        story=share.story() if share is not None else NEW,
-    )
+    return {
+        "container_id": container.id,
+        "app_id": start.app_id,
+        "attempt_id": start.attempt_id,
+        "kind": container.kind,
+        "phase": _RECORDED.get(container.phase, container.phase),
+        "memory_mb": start.resources.memory_mb,
+        "vcores": start.resources.vcores,
+        "opportunistic": start.opportunistic,
+        "am": start.am,
+        "priority": start.priority,
+        "user": start.user,
+        "expires_s": start.expires_s,
+        "arrived_s": container.arrived_s,
+        "since_s": container.since_s,
+        "sent_s": container.sent_s,
+        "started_s": container.started_s,
+        "kill_reason": container.kill_reason,
+        "kill_cause": container.kill_cause,
+        "grant": container.grant,
+        "story": share.story() if share is not None else NEW,
+    }
 
 
 @dataclass(slots=True)
@@ -206,7 +207,7 @@ def line_of(state: NodeState, container_id: str) -> str:
     """Return the line that records the present state of a container."""
     container = state.containers.get(container_id)
     if container is not None and container.phase in KEPT:
-        return f'{{"entry":{record(container, state.sharing.share(container_id)).model_dump_json()}}}'
+        return _json({"entry": record(container, state.sharing.share(container_id))})
     if container_id in state.announced:
         grant, since_s = state.announced[container_id]
         return f'{{"grant":{grant.model_dump_json()},"since_s":{since_s}}}'
@@ -230,4 +231,4 @@ def all_lines(state: NodeState, node: str, boot: str, events: Iterable[Container
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return to_json(value, inf_nan_mode="null").decode()

@@ -30,6 +30,11 @@ class NodeState:
         )
         self.waits_by_size = policies.waits_by_size
         self.containers: dict[str, Container] = {}
+        self._timed: dict[str, Container] = {}
+        """Those whose phase must end at a time."""
+        self._taken_mb = 0
+        self._taken_vcores: float = 0
+        """Sums over the containers that use room, or are about to; YARN's vcores are whole numbers."""
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.unwanted: dict[str, tuple[Grant, str, float]] = {}
         """Containers that were announced and dropped before their start arrived, with the reason and the time."""
@@ -77,17 +82,37 @@ class NodeState:
         """
         if (container.phase, phase) not in MOVES:
             self._unexpected(container, phase)
+        self._count(container, container.phase, -1)
+        self._count(container, phase, 1)
         container.phase = phase
         if phase in KEPT:
             self._changed[container.id] = None
         if now_s is not None:
             container.since_s = now_s
 
+    def add(self, container: Container) -> None:
+        """Add a container that was not known."""
+        self.containers[container.id] = container
+        self._count(container, container.phase, 1)
+
     def remove(self, container: Container) -> None:
         """Forget a container. Raises UnexpectedMoveError as `move` does."""
         if (container.phase, None) not in MOVES:
             self._unexpected(container, None)
         del self.containers[container.id]
+        self._count(container, container.phase, -1)
+
+    def _count(self, container: Container, phase: Phase, sign: int) -> None:
+        """Add a container in a phase to the sums, or take it off."""
+        if phase in _TAKING:
+            resources = container.start.resources
+            self._taken_mb += sign * resources.memory_mb
+            self._taken_vcores += sign * resources.vcores
+        if phase in _TIMED:
+            if sign > 0:
+                self._timed[container.id] = container
+            else:
+                del self._timed[container.id]
 
     def _unexpected(self, container: Container, phase: Phase | None) -> None:
         text = f"unexpected move of a container from {container.phase} to {phase or 'its end'}"
@@ -111,7 +136,8 @@ class NodeState:
 
     def free(self) -> Resources:
         """Return the unallocated room; guaranteed starts that are under way count as allocated."""
-        return self.rules.capacity - total([c.start.resources for c in self.containers.values() if c.phase in _TAKING])
+        capacity = self.rules.capacity
+        return Resources(capacity.memory_mb - self._taken_mb, capacity.vcores - self._taken_vcores)
 
     # Held starts
 
@@ -141,7 +167,7 @@ class NodeState:
 
     def deadline_s(self) -> float | None:
         """Return the earliest time at which the phase of a container must end."""
-        return min((c.until_s for c in self.containers.values() if c.phase in _TIMED), default=None)
+        return min((c.until_s for c in self._timed.values()), default=None) if self._timed else None
 
     def targets_until_s(self) -> float | None:
         """Return when the targets expire; None when there are none, or they limit nothing."""

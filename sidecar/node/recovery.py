@@ -56,7 +56,7 @@ class NodeRecovery:
     def _recall(self, record: Kept, now_s: float) -> None:
         state, container = self.state, record.container()
         container.taken_over = True
-        state.containers[container.id] = container
+        state.add(container)
         if container.phase is Phase.WAITING:
             self._endings.finish(container, EventKind.LOST, RESTARTED, now_s)
             return
@@ -134,7 +134,7 @@ class NodeRecovery:
         container = Container(start, kind, Phase.RUNNING, now_s, now_s, grant)
         container.sent_s = container.started_s = now_s
         container.taken_over = True
-        state.containers[container.id] = container
+        state.add(container)
         state.mark(container.id)
         if grant is not None:
             state.report(container, EventKind.STARTED, "the NodeManager started it before the sidecar knew", now_s)

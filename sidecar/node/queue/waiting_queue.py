@@ -15,6 +15,7 @@ from typing import Final
 
 from policies.common.overtaking import work_s
 from policies.model import ContainerView
+from policies.value_types import value_type
 
 OrderKey = Callable[[ContainerView, float], tuple[float, ...]]
 """A waiting container and the time to its sort key; the lowest starts first."""
@@ -28,6 +29,7 @@ PLAYED_WORK: Final = 20_000
 _EPS: Final = 1e-9
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class WaitingStart:
     """One held start. `hold_until_s`: when it must be given up, Unix seconds; `size`: its bytes."""
@@ -175,11 +177,11 @@ class WaitingQueue:
 
     def head(self, now_s: float) -> WaitingStart | None:
         """Return the next start; equal keys are ordered by arrival, then by id."""
-        if not self._line:
-            return None
+        if len(self._line) < 2:  # nobody asks the policy
+            return self._line[0].now() if self._line else None
         places = self._places_at(now_s)
         if self._head is None:
-            self._head = places[0] if len(places) == 1 else _WaitingLine(places, len(self._precedences) > 1).next()
+            self._head = _WaitingLine(places, len(self._precedences) > 1).next()
         return self._head.now()
 
     def in_order(self, now_s: float) -> list[WaitingStart]:

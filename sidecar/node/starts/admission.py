@@ -80,7 +80,7 @@ class StartAdmission:
         elif start.opportunistic:
             container = Container(start, FOREIGN, Phase.UNANNOUNCED, now_s, now_s)
             container.until_s = now_s + state.rules.announce_wait_s
-            state.containers[container.id] = container
+            state.add(container)
             self._decide(container, now_s)
         else:
             self._guaranteed.arrived(Container(start, GUARANTEED, Phase.ROOM, now_s, now_s), now_s)

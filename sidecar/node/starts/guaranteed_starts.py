@@ -30,12 +30,13 @@ class GuaranteedStarts:
         """Add a new start, which waits for its room."""
         state = self.state
         if container.start.attempt_id in self._launches.forgers:
-            state.containers[container.id] = container
+            state.add(container)
             self._launches.forward(container, now_s)
             return
         container.until_s = now_s + state.rules.kill_wait_s
         need = self._room.short_for_guaranteed(state.free() + state.leaving(), container.start.resources, now_s)
-        state.containers[container.id] = self.waiting[container.id] = container
+        self.waiting[container.id] = container
+        state.add(container)
         self._kill_for(container, self._await_ends(container, need, now_s), now_s)
 
     def withdraw(self, container: Container) -> None:

@@ -99,8 +99,9 @@ class HeldStarts:
     def _for_core(self, start: WaitingStart) -> bool:
         """Return whether a start waits for a core, and the node has not so many vcores that nobody runs on."""
         state = self.state
-        lacks = state.rules.count_vcores and start.view.resources.vcores > state.free().vcores
-        return lacks and start.view.id in self._patient
+        if not state.rules.count_vcores or start.view.id not in self._patient:
+            return False
+        return start.view.resources.vcores > state.free().vcores
 
     @property
     def ahead(self) -> int:
@@ -111,9 +112,11 @@ class HeldStarts:
     def deadline_s(self) -> float | None:
         """Return when the first of the starts that wait for a core does so no longer, None when there is none."""
         self._forget_gone()
-        return min(self._patient.values(), default=None)
+        return min(self._patient.values(), default=None) if self._patient else None
 
     def _forget_gone(self) -> None:
+        if not self._patient:
+            return
         queue = self.state.queue
         self._patient = {container_id: at_s for container_id, at_s in self._patient.items() if container_id in queue}
 

@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from policies.model import Resources
+from policies.model import Resources, total
 from quicksilver.common.messages import EventKind
 from sidecar.node.events import (
     Answered,
@@ -36,7 +36,7 @@ from sidecar.node.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.node.phases import Phase
+from sidecar.node.phases import USING, WANTING, Phase
 from sidecar.node.wait_reason import obstacle
 from tests.examples import of_share
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
@@ -192,6 +192,13 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def who_uses_the_node_is_watched(self) -> None:
         assert self.watched == {e.id for e in self.node.state.using()}
+
+    @invariant()
+    def sums_are_those_of_the_containers(self) -> None:
+        state, containers = self.node.state, self.node.state.containers.values()
+        ends = [c.until_s for c in containers if c.phase in (*WANTING, Phase.WAITING, Phase.UNANNOUNCED)]
+        assert state.free() == CAPACITY - total(c.start.resources for c in containers if c.phase in USING | WANTING)
+        assert state.deadline_s() == min(ends, default=None)
 
     @invariant()
     def nothing_fits_that_waits(self) -> None:
