@@ -18,7 +18,7 @@ from sidecar.resizer.base import Leader, Resizer
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import leader_of, look
 from sidecar.resizer.signals import Signals
-from sidecar.service.processes.pid_file import doubt, read_pid_file
+from sidecar.service.processes.pid_file import PrivateFolder, doubt, read_pid_file
 from tests.sidecar.fakes import APP, cid
 
 CID: Final = cid(2)
@@ -40,7 +40,8 @@ def resized(resizer: Resizer, leader: Leader) -> None:
 
 def find(leader: Leader, folder: Path) -> None:
     """Read the NodeManager's pid file, and the environment of the process."""
-    file, process = read_pid_file(folder, APP, CID), look(leader.pid)
+    with PrivateFolder(folder) as private:
+        file, process = read_pid_file(private, APP, CID), look(leader.pid)
     assert file is not None
     assert process is not None
     assert file.pid == leader.pid

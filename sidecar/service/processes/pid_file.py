@@ -41,24 +41,67 @@ class PidFile(NamedTuple):
     """The file's user id: that of the NodeManager."""
 
 
-def read_pid_file(local_dir: Path, app_id: str, container_id: str) -> PidFile | None:
-    """Return what the pid file says, None when there is none (yet), or none that names a process.
+class PrivateFolder:
+    """The nmPrivate of one local directory during one look; what it has in common for many containers is opened once.
 
-    No symbolic link is followed. Raises OSError.
+    It is a context manager. No symbolic link is followed.
     """
+
+    def __init__(self, local_dir: Path) -> None:
+        self.path = f"{local_dir}/nmPrivate"
+        self._own: int | None = None
+        self._app: int | None = None
+        self._app_id = ""
+        """The application whose folder was looked for last."""
+
+    def __enter__(self) -> PrivateFolder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for folder in (self._own, self._app):
+            if folder is not None:
+                os.close(folder)
+        self._own = self._app = None
+
+    def of_app(self, app_id: str) -> int | None:
+        """Return the descriptor of an application's folder, None if there is none; it is open until the next call.
+
+        Raises OSError.
+        """
+        if app_id != self._app_id:
+            if self._app is not None:
+                os.close(self._app)
+                self._app = None
+            if self._own is None:
+                self._own = _opened(self.path, _FOLDER)
+            if self._own is not None:
+                self._app = _opened(app_id, _FOLDER, self._own)
+            self._app_id = app_id
+        return self._app
+
+
+def _opened(name: str, flags: int, above: int | None = None) -> int | None:
+    """Return the descriptor of a file or folder; None when it is not there, or a link."""
     try:
-        folder = os.open(local_dir / "nmPrivate", _FOLDER)
-        try:
-            for name in (app_id, container_id):
-                above, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
-                os.close(above)
-            descriptor = os.open(f"{container_id}.pid", _FILE, dir_fd=folder)
-        finally:
-            os.close(folder)
+        return os.open(name, flags, dir_fd=above)
     except OSError as error:
         if error.errno in _NOT_THERE:
             return None
         raise
+
+
+def read_pid_file(private: PrivateFolder, app_id: str, container_id: str) -> PidFile | None:
+    """Return what the pid file says, None when there is none (yet), or none that names a process. Raises OSError."""
+    app = private.of_app(app_id)
+    folder = _opened(container_id, _FOLDER, app) if app is not None else None
+    if folder is None:
+        return None
+    try:
+        descriptor = _opened(f"{container_id}.pid", _FILE, folder)
+    finally:
+        os.close(folder)
+    if descriptor is None:
+        return None
     try:
         about = os.fstat(descriptor)
         plain = stat.S_ISREG(about.st_mode) and about.st_nlink == 1

@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ from typing import Final
 from quicksilver.common.process.logs import get_logger
 from sidecar.resizer.base import Leader
 from sidecar.resizer.processes import began_s, leader_of, look
-from sidecar.service.processes.pid_file import PidFile, doubt, read_pid_file
+from sidecar.service.processes.pid_file import PidFile, PrivateFolder, doubt, read_pid_file
 
 log = get_logger(__name__)
 _BEFORE_S: Final = 2.0
@@ -107,14 +108,17 @@ class ProcessWatcher:
 
     def _poll(self) -> None:
         self._timer = None
-        for container_id, watched in list(self._watched.items()):
-            if watched.pidfd is None and watched.again_s <= time.monotonic():
-                self._look(container_id, watched)
+        now_s = time.monotonic()
+        due = [(cid, w) for cid, w in self._watched.items() if w.pidfd is None and w.again_s <= now_s]
+        with ExitStack() as stack:
+            folders = [stack.enter_context(PrivateFolder(directory)) for directory in self.local_dirs]
+            for container_id, watched in due:
+                self._look(container_id, watched, folders)
         if self.unseen():
             self._arm()
 
-    def _look(self, container_id: str, watched: _Watched) -> None:
-        file = self._pid_file(container_id, watched.app_id)
+    def _look(self, container_id: str, watched: _Watched, folders: Sequence[PrivateFolder]) -> None:
+        file = self._pid_file(container_id, watched.app_id, folders)
         if file is None:
             return
         try:
@@ -149,12 +153,12 @@ class ProcessWatcher:
                 log.warning(text, container=container_id, why=why)
             watched.again_s = now_s + _AGAIN_S
 
-    def _pid_file(self, container_id: str, app_id: str) -> PidFile | None:
-        for directory in self.local_dirs:
+    def _pid_file(self, container_id: str, app_id: str, folders: Sequence[PrivateFolder]) -> PidFile | None:
+        for folder in folders:
             try:
-                file = read_pid_file(directory, app_id, container_id)
+                file = read_pid_file(folder, app_id, container_id)
             except OSError as error:
-                self._cannot_see(f"{directory / 'nmPrivate'} cannot be read: {error.strerror or error}")
+                self._cannot_see(f"{folder.path} cannot be read: {error.strerror or error}")
                 continue
             if file is not None:
                 return file

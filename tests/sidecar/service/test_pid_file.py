@@ -15,7 +15,7 @@ import pytest
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.processes import look
-from sidecar.service.processes.pid_file import PidFile, doubt, read_pid_file
+from sidecar.service.processes.pid_file import PidFile, PrivateFolder, doubt, read_pid_file
 from sidecar.service.processes.process_watch import ProcessWatcher
 from tests.sidecar.fakes import APP, cid
 from tests.sidecar.resizer.containers import needs_cgroup1, wait_until
@@ -126,12 +126,34 @@ def written(folder: Path, text: str = "1\n") -> Path:
     return path
 
 
+def content(local_dir: Path) -> PidFile | None:
+    """Return what a container's pid file says."""
+    with PrivateFolder(local_dir) as private:
+        return read_pid_file(private, APP, cid(2))
+
+
 def test_a_pid_file_is_read(tmp_path: Path) -> None:
-    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    assert content(tmp_path) is None
     path = written(tmp_path, "4711\n")
-    assert read_pid_file(tmp_path, APP, cid(2)) == PidFile(4711, path.stat().st_mtime, os.geteuid())
+    assert content(tmp_path) == PidFile(4711, path.stat().st_mtime, os.geteuid())
     path.write_text("47x\n")
-    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    assert content(tmp_path) is None
+
+
+def test_the_files_of_several_applications_are_read_and_no_descriptor_is_left(tmp_path: Path) -> None:
+    written(tmp_path, "4711\n")
+    own = tmp_path / "nmPrivate" / "application_2" / "container_2"
+    own.mkdir(parents=True)
+    (own / "container_2.pid").write_text("12\n")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with PrivateFolder(tmp_path) as private:
+        files = [
+            read_pid_file(private, app, name) for app, name in ((APP, cid(2)), ("application_2", "container_2")) * 2
+        ]
+        assert [file and file.pid for file in files] == [4711, 12, 4711, 12]
+        assert read_pid_file(private, "application_3", cid(2)) is None
+        assert read_pid_file(private, APP, cid(3)) is None
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @pytest.mark.parametrize("level", range(4))
@@ -141,16 +163,16 @@ def test_no_symbolic_link_is_followed(tmp_path: Path, level: int) -> None:
     link.rename(tmp_path / "moved")
     link.symlink_to(tmp_path / "moved")
     assert path.read_text() == "1\n"
-    assert read_pid_file(tmp_path / "real", APP, cid(2)) is None
+    assert content(tmp_path / "real") is None
 
 
 def test_a_pipe_does_not_stop_the_sidecar_and_a_hard_link_is_nothing(tmp_path: Path) -> None:
     path = written(tmp_path)
     os.link(path, tmp_path / "other")
-    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    assert content(tmp_path) is None
     path.unlink()
     os.mkfifo(path)
-    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    assert content(tmp_path) is None
 
 
 NUMBERS = ("0", "00", "-1", "4194305", "2147483648", "9" * 20, "9" * 64, "\u00b2", "1 2", "")
@@ -159,7 +181,7 @@ NUMBERS = ("0", "00", "-1", "4194305", "2147483648", "9" * 20, "9" * 64, "\u00b2
 @pytest.mark.parametrize("text", NUMBERS)
 def test_a_number_that_no_process_has_names_none(tmp_path: Path, text: str) -> None:
     written(tmp_path, f"{text}\n")
-    assert read_pid_file(tmp_path, APP, cid(2)) is None
+    assert content(tmp_path) is None
 
 
 @pytest.mark.parametrize("text", [*NUMBERS, "link"])
