@@ -71,3 +71,6 @@ class Policy:
 
     Else it is asked when the container is routed, and its no makes the container guaranteed.
     """
+    alike: bool = False
+    """Of a `route` or `quota` policy: its answer depends neither on chance nor on how many containers the application
+    holds or has asked for, so that one answer holds for all containers of a request that are alike."""

@@ -199,7 +199,8 @@ class Ask:
             return None
         if self.blacklist and not self.blacklist.isdisjoint((node.host, node.rack, node.id)):
             return None
-        if not self.resources.fits(node.capacity):
+        size, capacity = self.resources, node.capacity
+        if size.memory_mb > capacity.memory_mb or size.vcores > capacity.vcores:
             return None
         if node.limit_q is not None and not node.within_limit(self.resources, _NOTHING):
             return None
@@ -281,9 +282,12 @@ class NodeView:
 
     def starts(self, resources: Resources) -> bool:
         """Return whether one more container of this size starts here now, beside all that runs at its full size."""
-        if self.queue_length or self.used_g.vcores + self.used_q.vcores + resources.vcores > self.capacity.vcores:
+        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
+        if self.queue_length or used_g.vcores + used_q.vcores + resources.vcores > capacity.vcores:
             return False
-        return self.has_room(resources)
+        if self.slots or self.limit_q is not None:
+            return self.has_room(resources)
+        return used_g.memory_mb + used_q.memory_mb + resources.memory_mb <= capacity.memory_mb
 
     def has_room(self, resources: Resources) -> bool:
         """Return whether one more container of this size could start here now.
@@ -291,9 +295,9 @@ class NodeView:
         Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores. Containers
         that wait for a core take none of it.
         """
-        if not self.has_memory(resources):
-            return False
         used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
+        if used_g.memory_mb + used_q.memory_mb + resources.memory_mb > capacity.memory_mb:
+            return False
         if self.limit_q is not None and not self.within_limit(resources, used_q):
             return False
         if self.slots:

@@ -210,6 +210,11 @@ class Policies:
         answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
         return Route(answer.kind, f"{rule.text}: {answer.reason}")
 
+    def decides_alike(self, rule: Rule, app: AppView) -> bool:
+        """Return whether containers of an application that differ in nothing get the same route, if a rule decides."""
+        alike = rule.bound.alike and not self.admits and not self.later
+        return alike and all(bound.alike for bound in self.for_app(app).quotas)
+
     def unrouted(self, why: str) -> Route:
         """Return the route of containers that no `route` policy decides on: guaranteed. why: as `rule` says."""
         return Route(Kind.GUARANTEED, why, version=self.version)

@@ -73,6 +73,7 @@ class BoundPolicy:
     by_size: bool = False
     by_work: bool = False
     assign: Callable[..., Any] | None = None
+    alike: bool = False
     off: Off = field(default_factory=Off, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -183,6 +184,7 @@ class Registry:
             policy.by_size,
             policy.by_work,
             policy.assign,
+            policy.alike,
         )
 
 

@@ -11,4 +11,4 @@ def quota(ask: Ask, queue: QueueView, cfg: NoSettings) -> str | None:
     return None
 
 
-POLICY = Policy("none", NoSettings, quota)
+POLICY = Policy("none", NoSettings, quota, alike=True)

@@ -132,4 +132,4 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     return None
 
 
-POLICY = Policy("queue_share", QueueShare, quota, at_binding=True)
+POLICY = Policy("queue_share", QueueShare, quota, at_binding=True, alike=True)

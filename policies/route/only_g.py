@@ -13,4 +13,4 @@ def route(ask: Ask, cfg: NoSettings, rng: Random) -> Route:
     return Route(Kind.GUARANTEED, "only_g: everything is guaranteed")
 
 
-POLICY = Policy("only_g", NoSettings, route)
+POLICY = Policy("only_g", NoSettings, route, alike=True)

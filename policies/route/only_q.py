@@ -13,4 +13,4 @@ def route(ask: Ask, cfg: NoSettings, rng: Random) -> Route:
     return Route(Kind.QUEUEABLE, "only_q: everything is queueable")
 
 
-POLICY = Policy("only_q", NoSettings, route)
+POLICY = Policy("only_q", NoSettings, route, alike=True)

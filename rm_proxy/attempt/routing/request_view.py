@@ -49,9 +49,9 @@ class RequestView:
         same_size = self.asked_size is sums.asked_size or self.asked_size == sums.asked_size
         return same_size and self.open_q == sums.open_q
 
-    def add(self) -> None:
-        """Count one more wanted container that is queueable; it shows in `app` after `settle`."""
-        self._new_q += 1
+    def add(self, count: int) -> None:
+        """Count more wanted containers that are queueable; they show in `app` after `settle`."""
+        self._new_q += count
 
     def settle(self) -> None:
         """Let `app` show all containers that were added, and the guaranteed ones if tokens are given."""

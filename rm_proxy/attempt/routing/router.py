@@ -148,7 +148,7 @@ class Router:
 
     def late_nodes(self, now_s: float) -> frozenset[str]:
         """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
-        app = self.app
+        app = self._cluster.apps.app(self.app_id)
         ratio = self._cluster.policies.for_app(app).section.straggler_ratio if app is not None else 0.0
         if app is None or not ratio:
             return _NO_NODES
@@ -206,7 +206,7 @@ class Router:
         if self._decide_together(entry, (Reason("", now_s, count),)):
             return 0
         count = min(count, limit)
-        self._decide_each(entry, self._new(entry.resources, count, now_s), now_s, True)
+        self._decide_each(entry, self._new(entry, count, now_s), now_s, True)
         return count
 
     def _enforce(self, entry: AskEntry, now_s: float) -> None:
@@ -216,11 +216,22 @@ class Router:
         entry.rows.ask_as(guaranteed=False)
         self.decide(entry, reasons, now_s, True)
 
-    def _new(self, size: Resources, count: int, now_s: float) -> Iterator[Reason]:
-        for _ in range(count):
-            credits = self._credits.get(size) if self._credits else None
-            credit = credits.popleft() if credits else _NO_CREDIT
+    def _new(self, entry: AskEntry, count: int, now_s: float) -> Iterator[Reason]:
+        """Yield the reasons of new containers of a key: the retries one by one, then one for all that are alike."""
+        credits = self._credits.get(entry.resources) if self._credits else None
+        while credits and count:
+            credit = credits.popleft()
+            count -= 1
             yield Reason("", now_s, 1, retries=credit.retries, follows=credit.follows)
+        together = count > 1 and self._are_alike(entry)
+        for _ in range(1 if together else count):
+            yield Reason("", now_s, count if together else 1)
+
+    def _are_alike(self, entry: AskEntry) -> bool:
+        """Return whether all new containers of a key get the same route, as `_unrouted` has looked up its rule."""
+        view, policies = self._view, self._cluster.policies
+        rule = view.rules.get(entry.key.priority) if view is not None and not entry.key.opportunistic else None
+        return view is not None and isinstance(rule, Rule) and policies.decides_alike(rule, view.app)
 
     def decide(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Give wanted containers of a key a share; routes: by the route as well, not by quotas and windows alone."""
@@ -284,9 +295,9 @@ class Router:
                 ask = replace(ask, app=view.app)
             route = self._choose(ask, view.queue, None if routes else reason, rule, now_s)
             if route.kind is Kind.QUEUEABLE:
-                view.add()
+                view.add(reason.count)
             elif route.slot != "route":
-                refusals[route] += 1
+                refusals[route] += reason.count
             share(entry, route, reason, view.mode)
             if reason.follows and view.mode != "shadow" and route.kind is Kind.GUARANTEED:
                 self._cluster.mover.cancel_move(reason.follows)

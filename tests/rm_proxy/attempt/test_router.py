@@ -208,6 +208,26 @@ def test_quota_of_the_queue_counts_all_its_applications_and_falls_to_zero() -> N
     assert used is not None and used.used_q == Resources() and used.user_used_q == {}
 
 
+@pytest.mark.parametrize(("policies", "calls"), [(ALL_Q, [1, 2]), (HALF, [5, 10])])
+def test_containers_that_differ_in_nothing_are_decided_on_together(
+    policies: dict[str, Any], calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    am, route, seen = Am(coordinator(policies)), Policies.route, []
+
+    def counted(self: Policies, ask: Any, *more: Any) -> Any:
+        seen.append(ask.app.live_q)
+        return route(self, ask, *more)
+
+    monkeypatch.setattr(Policies, "route", counted)
+    am.asks(row("*", 5))
+    counts = [len(seen)]
+    am.asks(row("*", 10))
+    (entry,) = am.attempt.entries
+    assert entry.g_share + entry.q_wanted + len(entry.pending) == 10
+    assert [*counts, len(seen)] == calls
+    assert seen[-1] >= (5 if policies is ALL_Q else 1), "what was decided before counts"
+
+
 def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypatch: Any) -> None:
     monkeypatch.setattr(router, "MAX_ROUTED", 10)
     am = Am(coordinator(HALF))
