@@ -8,7 +8,7 @@ from typing import Any
 
 from policies.model import AppView, Kind
 from quicksilver.common.messages import Grants
-from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.logs import debug_check, get_logger
 from rm_proxy.attempt.effects import (
     Announce,
     BadTags,
@@ -38,6 +38,7 @@ from rm_proxy.service.traces import trace_grant
 from rm_proxy.store.writer import Writer
 
 log = get_logger(__name__)
+_is_debugging = debug_check(__name__)
 
 
 class EffectHandlers:
@@ -116,14 +117,15 @@ class EffectHandlers:
         trace_grant(record)
         if record.wanted_node not in (None, record.node_id):
             self._metrics.unexpected_grants.labels("kept").inc()
-        log.info(
-            "granted",
-            container=record.container_id,
-            application=record.app_id,
-            kind=record.kind.value,
-            node=record.node_id,
-            why=record.route_reason,
-        )
+        if _is_debugging():
+            log.debug(
+                "granted",
+                container=record.container_id,
+                application=record.app_id,
+                kind=record.kind.value,
+                node=record.node_id,
+                why=record.route_reason,
+            )
 
     def _completed(self, effect: Completed) -> None:
         self._writer.completion(effect.record)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from hadoop_rpc.connection import Failure, Response
 from policies.model import Way
-from quicksilver.common.messages import EventKind
-from quicksilver.common.process.logs import get_logger
+from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.common.process.logs import debug_check, get_logger
 from sidecar.connections.container_kill import see_gone, stop_and_see_gone
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.cpu_sharing.events import Freeze, Resized, Restore, Shrink
@@ -41,6 +41,9 @@ from sidecar.service.resizing.resize_executor import ResizeExecutor
 from sidecar.service.traces import trace_event
 
 log = get_logger(__name__)
+_is_debugging = debug_check(__name__)
+_ROUTINE: Final = frozenset((EventKind.HELD, EventKind.STARTED, EventKind.ENDED))
+"""Events of each container that ran as it should: their lines are of level debug."""
 _ENDED_S: Final = 10.0
 _SEEN_S: Final = 2.0
 """How long the NodeManager may take to notice that a process is gone."""
@@ -61,6 +64,8 @@ class NodeCommands:
         self._gates, self._node, self._metrics = gates, gates.node, gates.metrics
         self._watcher, self._reporter, self._resizing = watcher, reporter, resizing
         self._node_id = node_id
+        self._forwarded, self._held = (gates.metrics.starts.labels(action) for action in ("forwarded", "held"))
+        self._events = {kind: gates.metrics.events.labels(kind) for kind in EventKind}
         self.ended: OrderedDict[str, float] = OrderedDict()
         """Containers that ended in the last seconds, with the time: a list of the NodeManager may be older."""
         self.handlers: Final[dict[type[Command], Callable[[Any], None]]] = {
@@ -84,11 +89,11 @@ class NodeCommands:
     # Starts and stops
 
     def _forward(self, command: Forward) -> None:
-        self._metrics.starts.labels("forwarded").inc()
+        self._forwarded.inc()
         self._gates.commands.decide(command.container_id, hold=False)
 
     def _hold(self, command: Hold) -> None:
-        self._metrics.starts.labels("held").inc()
+        self._held.inc()
         self._gates.commands.decide(command.container_id, hold=True)
 
     def _launch(self, command: Launch) -> None:
@@ -188,18 +193,24 @@ class NodeCommands:
 
     def _report(self, command: ReportEvent) -> None:
         event, metrics = command.event, self._metrics
-        metrics.events.labels(event.kind).inc()
+        self._events[event.kind].inc()
         if event.kind is EventKind.SHED:
             metrics.sheds.labels(event.cause).inc()
         entry = self._node.state.containers.get(event.container_id)
         if event.kind is EventKind.STARTED and entry is not None and entry.kind == QUEUEABLE:
             metrics.queueing_s.observe(event.waited_s)
-        details = {"waited_s": round(event.waited_s, 3), "why": event.reason}
-        if event.ran_s is not None:
-            details["ran_s"] = round(event.ran_s, 3)
-        log.info(f"container {event.kind}", container=event.container_id, **{k: v for k, v in details.items() if v})
+        if event.kind not in _ROUTINE:
+            log.info(f"container {event.kind}", container=event.container_id, **_details(event))
+        elif _is_debugging():
+            log.debug(f"container {event.kind}", container=event.container_id, **_details(event))
         trace_event(event, entry, self._node_id())
         self._reporter.add(event)
 
     def _warn(self, command: Warn) -> None:
         log.warning(command.text, container=command.container_id)
+
+
+def _details(event: ContainerEvent) -> dict[str, object]:
+    """Return the further keys of an event's line."""
+    details = {"waited_s": round(event.waited_s, 3), "why": event.reason, "ran_s": round(event.ran_s or 0.0, 3)}
+    return {key: value for key, value in details.items() if value}

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, TextIO
 
 from quicksilver.common.process.loading import without
@@ -37,6 +39,7 @@ def configure_logs(*, as_json: bool = False, level: str = "info", stream: TextIO
         structlog.processors.StackInfoRenderer(),
         structlog.processors.format_exc_info,
     ]
+    _leave_out_callers()
     _configure_structlog(before)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=before, processors=_rendering(as_json)))
@@ -53,6 +56,17 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
     """Return the logger of a module; `log.bind(application=...)` gives one with keys."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
+
+
+def debug_check(name: str) -> Callable[[], bool]:
+    """Return a function that tells whether a module's lines of level debug are written; cheaper than such a line."""
+    return partial(logging.getLogger(name).isEnabledFor, logging.DEBUG)
+
+
+def _leave_out_callers() -> None:
+    """Have no line look for its file, function, thread and process: no form shows them ("Optimization" of Python)."""
+    logging._srcfile = None  # type: ignore[attr-defined]
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 def _configure_structlog(before: list[Processor]) -> None:
