@@ -210,11 +210,6 @@ class Policies:
         answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
         return Route(answer.kind, f"{rule.text}: {answer.reason}")
 
-    def decides_alike(self, rule: Rule, app: AppView) -> bool:
-        """Return whether containers of an application that differ in nothing get the same route, if a rule decides."""
-        alike = rule.bound.alike and not self.admits and not self.later
-        return alike and all(bound.alike for bound in self.for_app(app).quotas)
-
     def unrouted(self, why: str) -> Route:
         """Return the route of containers that no `route` policy decides on: guaranteed. why: as `rule` says."""
         return Route(Kind.GUARANTEED, why, version=self.version)
@@ -300,6 +295,12 @@ class Policies:
         """Ten hexadecimal digits that depend on all settings."""
         text = json.dumps(self.describe(), sort_keys=True, default=str)
         return blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def decides_alike(policies: Policies, rule: Rule, app: AppView) -> bool:
+    """Return whether containers of an application that differ in nothing get the same route, where a rule decides."""
+    alike = rule.bound.alike and not policies.admits and not policies.later
+    return alike and all(bound.alike for bound in policies.for_app(app).quotas)
 
 
 def over_retries(policies: Policies, ask: Ask) -> str | None:

@@ -15,7 +15,7 @@ from math import inf
 from operator import is_not
 from typing import Final
 
-from policies.config.policy_set import Rule, over_retries
+from policies.config.policy_set import Policies, Rule, decides_alike, over_retries
 from policies.decisions.choice import choose, within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
@@ -223,15 +223,9 @@ class Router:
             credit = credits.popleft()
             count -= 1
             yield Reason("", now_s, 1, retries=credit.retries, follows=credit.follows)
-        together = count > 1 and self._are_alike(entry)
+        together = count > 1 and _are_alike(entry, self._view, self._cluster.policies)
         for _ in range(1 if together else count):
             yield Reason("", now_s, count if together else 1)
-
-    def _are_alike(self, entry: AskEntry) -> bool:
-        """Return whether all new containers of a key get the same route, as `_unrouted` has looked up its rule."""
-        view, policies = self._view, self._cluster.policies
-        rule = view.rules.get(entry.key.priority) if view is not None and not entry.key.opportunistic else None
-        return view is not None and isinstance(rule, Rule) and policies.decides_alike(rule, view.app)
 
     def decide(self, entry: AskEntry, reasons: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Give wanted containers of a key a share; routes: by the route as well, not by quotas and windows alone."""
@@ -405,6 +399,12 @@ class Router:
         expects = self._cluster.durations.expected(ask.app, ask.priority, credit.follows)
         known, mean_s, spread_s = expects.known, expects.mean_s, expects.spread_s
         return replace(ask, retries=credit.retries, expected_s=mean_s, known=known, spread_s=spread_s)
+
+
+def _are_alike(entry: AskEntry, view: RequestView | None, policies: Policies) -> bool:
+    """Return whether all new containers of a key get the same route, by the rule that was looked up for it."""
+    rule = view.rules.get(entry.key.priority) if view is not None and not entry.key.opportunistic else None
+    return view is not None and isinstance(rule, Rule) and decides_alike(policies, rule, view.app)
 
 
 def _listed(cluster: ClusterView, app: AppView) -> bool:
