@@ -64,8 +64,8 @@ class NodeCommands:
         self._gates, self._node, self._metrics = gates, gates.node, gates.metrics
         self._watcher, self._reporter, self._resizing = watcher, reporter, resizing
         self._node_id = node_id
-        self._forwarded, self._held = (gates.metrics.starts.labels(action) for action in ("forwarded", "held"))
-        self._events = {kind: gates.metrics.events.labels(kind) for kind in EventKind}
+        self._forward_count, self._hold_count = (gates.metrics.starts.labels(action) for action in ("forwarded", "held"))
+        self._event_counts = {kind: gates.metrics.events.labels(kind) for kind in EventKind}
         self.ended: OrderedDict[str, float] = OrderedDict()
         """Containers that ended in the last seconds, with the time: a list of the NodeManager may be older."""
         self.handlers: Final[dict[type[Command], Callable[[Any], None]]] = {
@@ -89,11 +89,11 @@ class NodeCommands:
     # Starts and stops
 
     def _forward(self, command: Forward) -> None:
-        self._forwarded.inc()
+        self._forward_count.inc()
         self._gates.commands.decide(command.container_id, hold=False)
 
     def _hold(self, command: Hold) -> None:
-        self._held.inc()
+        self._hold_count.inc()
         self._gates.commands.decide(command.container_id, hold=True)
 
     def _launch(self, command: Launch) -> None:
@@ -193,7 +193,7 @@ class NodeCommands:
 
     def _report(self, command: ReportEvent) -> None:
         event, metrics = command.event, self._metrics
-        self._events[event.kind].inc()
+        self._event_counts[event.kind].inc()
         if event.kind is EventKind.SHED:
             metrics.sheds.labels(event.cause).inc()
         entry = self._node.state.containers.get(event.container_id)

@@ -65,7 +65,7 @@ def debug_check(name: str) -> Callable[[], bool]:
 
 def _leave_out_callers() -> None:
     """Have no line look for its file, function, thread and process: no form shows them ("Optimization" of Python)."""
-    logging._srcfile = None  # type: ignore[attr-defined]
+    logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
