@@ -26,7 +26,6 @@ class Stage(StrEnum):
     """It runs, or it ran until it was killed."""
 
 
-_NOTHING: Final = Resources()
 STAGES: Final[dict[tuple[Stage | None, Stage | None], str]] = {
     (None, Stage.DELIVERED): "delivered to the application master",
     (None, Stage.HELD): "restored, or adopted from a report",
@@ -194,11 +193,13 @@ class HeldContainers:
         self._count(live, -1)
         if live.kind is Kind.QUEUEABLE:
             self.used_q -= live.resources
-            self.over_q -= live.resources if live.is_over else _NOTHING
+            if live.is_over:
+                self.over_q -= live.resources
             self.count_q -= 1
         else:
             self.used_g -= live.resources
-            self.over_g -= live.resources if live.is_over else _NOTHING
+            if live.is_over:
+                self.over_g -= live.resources
         return live
 
     def _count(self, live: HeldContainer, sign: int) -> None:

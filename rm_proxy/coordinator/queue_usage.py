@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 from policies.model import Resources
@@ -11,6 +12,8 @@ from rm_proxy.dispatch.shares import QueueRight
 from rm_proxy.yarn.models import YarnQueue
 
 _NOTHING = Resources()
+MAX_QUEUES: Final = 10_000
+"""Queues of which the names of those above are remembered."""
 _ALL = ""
 """The name under which everything is summed up."""
 
@@ -33,7 +36,11 @@ class QueueUsage:
         """Replace what an attempt was charged with."""
         before = self._charged.get(attempt_id)
         if before is None:
+            if used == _NOTHING:
+                return
             more = used
+        elif before == (queue, user, used):
+            return
         elif before[0] == queue and before[1] == user:
             more = used - before[2]
         else:
@@ -57,7 +64,7 @@ class QueueUsage:
         return self.of(_ALL)[0]
 
     def _add(self, queue: str, user: str, more: Resources) -> None:
-        for name in (queue, *parents(queue), _ALL):
+        for name in _concerned(queue):
             self._add_to(name, user, more)
 
     def _add_to(self, name: str, user: str, more: Resources) -> None:
@@ -199,6 +206,12 @@ def _least(first: Resources, second: Resources) -> Resources:
 
 def _beyond(used: Resources, own_use: Resources) -> Resources:
     return Resources(max(0, used.memory_mb - own_use.memory_mb), max(0.0, used.vcores - own_use.vcores))
+
+
+@lru_cache(MAX_QUEUES)
+def _concerned(queue: str) -> tuple[str, ...]:
+    """Return the names under which the use of a queue is summed up."""
+    return (queue, *parents(queue), _ALL)
 
 
 def parents(queue: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ _CLOSED: Final = "closed"
 """Key of the last record of a file that was closed in order."""
 _SETTING: Final = "proxy.state_dir"
 log = get_logger(__name__)
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class AttemptJournal:
@@ -171,7 +172,7 @@ def _apply(snapshots: dict[str, Snapshot], name: str, note: Note) -> None:
 
 
 def _record(name: str, note: Note) -> bytes:
-    return f"{name} {json.dumps(note, separators=(',', ':'))}".encode()
+    return f"{name} {_encode(note)}".encode()
 
 
 def _parse(record: bytes) -> tuple[str, dict[str, Any]]:

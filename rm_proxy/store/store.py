@@ -233,11 +233,19 @@ def _scores(scores: Sequence[tuple[str, float]]) -> list[list[Any]]:
 def _plain(
     row: GrantRecord | AppRecord | CompletionRecord | DecisionRecord | ChangeRecord | UseRecord | DurationRecord,
 ) -> dict[str, Any]:
-    return {field.name: getattr(row, field.name) for field in fields(row)}
+    return {name: getattr(row, name) for name in _names(type(row))}
+
+
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """Return the names of a record's fields."""
+    return tuple(field.name for field in fields(kind))
 
 
 def _clean(text: str) -> str:
     """Return `text` as every database takes it: plain str, bounded, without NUL and lone surrogates."""
+    if type(text) is str and len(text) <= MAX_TEXT and text.isascii() and "\0" not in text:
+        return text  # nearly always
     return str(text)[:MAX_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
 
 

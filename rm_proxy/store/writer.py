@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -238,8 +239,8 @@ class Writer:
             written = rows
         except BadRowError:
             written = self._write_singly(rows)
-        for row in written:
-            self._metrics.store_rows.labels(table_of(row)).inc()
+        for table, count in Counter(map(table_of, written)).items():
+            self._metrics.store_rows.labels(table).inc(count)
         for _ in rows:
             self._queue.task_done()
 
