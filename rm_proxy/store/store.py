@@ -205,6 +205,21 @@ def _insertion(dialect: str, name: str) -> postgresql.Insert | sqlite.Insert:
     return statement.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
+_FIELDS: Final[dict[type[Any], tuple[str, ...]]] = {
+    kind: tuple(field.name for field in fields(kind))
+    for kind in (
+        GrantRecord,
+        AppRecord,
+        CompletionRecord,
+        DecisionRecord,
+        ChangeRecord,
+        UseRecord,
+        DurationRecord,
+    )
+}
+"""By record: the names of its fields."""
+
+
 def _values(row: Row) -> dict[str, Any]:
     match row:
         case GrantRecord():
@@ -233,13 +248,7 @@ def _scores(scores: Sequence[tuple[str, float]]) -> list[list[Any]]:
 def _plain(
     row: GrantRecord | AppRecord | CompletionRecord | DecisionRecord | ChangeRecord | UseRecord | DurationRecord,
 ) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in _names(type(row))}
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of a record's fields."""
-    return tuple(field.name for field in fields(kind))
+    return {name: getattr(row, name) for name in _FIELDS[type(row)]}
 
 
 def _clean(text: str) -> str:

@@ -64,7 +64,8 @@ class NodeCommands:
         self._gates, self._node, self._metrics = gates, gates.node, gates.metrics
         self._watcher, self._reporter, self._resizing = watcher, reporter, resizing
         self._node_id = node_id
-        self._forward_count, self._hold_count = (gates.metrics.starts.labels(action) for action in ("forwarded", "held"))
+        self._forward_count = gates.metrics.starts.labels("forwarded")
+        self._hold_count = gates.metrics.starts.labels("held")
         self._event_counts = {kind: gates.metrics.events.labels(kind) for kind in EventKind}
         self.ended: OrderedDict[str, float] = OrderedDict()
         """Containers that ended in the last seconds, with the time: a list of the NodeManager may be older."""

@@ -30,8 +30,8 @@ LIMITS: Final = {
     "empty heartbeat, down": Passed(10, 15),
     "two containers that no rule makes queueable": Passed(25, 91),
     "report of a sidecar": Passed(17, 33),
-    "two containers asked for, default preset": Passed(51, 329),
-    "two containers asked for, placed at once": Passed(50, 297),
+    "two containers asked for, default preset": Passed(51, 303),
+    "two containers asked for, placed at once": Passed(50, 273),
     "two containers granted": Passed(38, 249),
 }
 
