@@ -222,9 +222,9 @@ class EmulatedSite:
                 policies.node.bypass_limit_s,
                 steady,
                 self._grace,
-                lambda: policies.node.waits_by_size,
-                lambda: policies.node.fills,
-                policies.node.fill,
+                waits_by_size=lambda: policies.node.waits_by_size,
+                fills=lambda: policies.node.fills,
+                fill=policies.node.fill,
             ),
             sharing,
         )
