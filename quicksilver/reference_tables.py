@@ -1,7 +1,6 @@
-"""Tables of reference in docs/ that are made of the code: metrics of proxy and sidecar, codes of the doctor.
+"""Tables of reference in docs/ that are made of the code: metrics of proxy and sidecar, codes of the doctor, slots.
 
-`python -m quicksilver.reference_tables docs/operations.md docs/sidecar.md docs/doctor.md` writes them anew; a test
-compares them.
+`python -m quicksilver.reference_tables` with the names of the pages in `PAGES` writes them anew; a test compares them.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from policies.config.registry import PARAMETERS
 from quicksilver.doctor.codes import CODES
 from quicksilver.manual.made_parts import with_part
 from rm_proxy.metrics import ProxyMetrics
@@ -39,10 +39,19 @@ def code_rows() -> Iterator[str]:
         yield f"| `{code}` | {severity.name.lower()} | {meaning} |"
 
 
+def parameter_rows() -> Iterator[str]:
+    """Yield a table of the parameters of each slot's function."""
+    yield "| slot | parameters |"
+    yield "|---|---|"
+    for slot, parameters in PARAMETERS.items():
+        yield f"| `{slot}` | `{', '.join(parameters)}` |"
+
+
 PAGES: Final[dict[str, Callable[[], Iterable[str]]]] = {
     "operations.md": lambda: metric_rows(ProxyMetrics().registry),
     "sidecar.md": lambda: metric_rows(SidecarMetrics().registry),
     "doctor.md": code_rows,
+    "policies.md": parameter_rows,
 }
 """The lines of the table that a page has."""
 COMMAND: Final = f"python -m quicksilver.reference_tables {' '.join(f'docs/{name}' for name in PAGES)}"

@@ -25,7 +25,7 @@ from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.cluster_routes import cluster_routes
 from rm_proxy.api.estimate_routes import estimate_routes
 from rm_proxy.api.history_routes import history_routes
-from rm_proxy.api.key_routes import ReportKeys, key_routes
+from rm_proxy.api.key_routes import ReportKeys, key_routes, take_no_keys
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import (
     ContainerId,
@@ -87,7 +87,7 @@ class ApiParts:
     """Gets a node, whether it is drained, and who wants it. Raises ApiError when its sidecar cannot be reached."""
     report: HandleReport
     report_connections: ReportConnections
-    report_keys: ReportKeys
+    report_keys: ReportKeys = take_no_keys
     series: TimeSeries = field(default_factory=lambda: TimeSeries(NAMES))
     """The cluster over time."""
     shrinks: Shrinks = field(default_factory=Shrinks)

@@ -14,6 +14,11 @@ from rm_proxy.api.params import NodeId
 ReportKeys = Callable[[str, NodeKeysMessage], Awaitable[None]]
 
 
+async def take_no_keys(node_id: str, message: NodeKeysMessage) -> None:
+    """Refuse keys: the proxy grants nothing itself. Raises ApiError."""
+    raise ApiError(409, "own-grants-off", "proxy.own_grants is off: no keys are needed here")
+
+
 def key_routes(report: ReportKeys) -> APIRouter:
     """Return the route; it is served below /v1. report: gets a node, and its keys. Raises ApiError."""
     router = APIRouter(tags=["nodes"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import MasterKeyMessage, NodeKeysMessage
 from quicksilver.common.process.logs import get_logger
+from rm_proxy.api.key_routes import take_no_keys
 from rm_proxy.minting.key_ring import MAX_NODES, KeyRing
 from rm_proxy.minting.tokens import MasterKey, NodeKeys
 
@@ -35,7 +36,7 @@ class KeyReports:
     async def report(self, node_id: str, message: NodeKeysMessage) -> None:
         """Handle a node's keys. Raises ApiError."""
         if not self.on:
-            raise ApiError(409, "own-grants-off", "proxy.own_grants is off: no keys are needed here")
+            await take_no_keys(node_id, message)
         if not self.known(node_id):
             raise ApiError(404, "unknown-node", f"there is no node {node_id} yet")
         container, nm = _key(message.container, "container"), _key(message.nm, "nm")

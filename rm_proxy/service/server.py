@@ -123,19 +123,18 @@ class Proxy:
             count=self.metrics.report_connections.set,
             grants_s=settings.announce_timeout_s,
         )
-        self.key_reports = KeyReports(
-            self.coordinator.minter.ring,
-            settings.own_grants,
-            conf.boolean(_USE_IP),
-            self.coordinator.nodes.__contains__,
-            time.time,
-        )
+        self.key_reports = self._key_reports(conf.boolean(_USE_IP))
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion = False
         self._warned_of_grants = ""
         self._rest: asyncio.Task[None] | None = None
+
+    def _key_reports(self, use_ip: bool) -> KeyReports:
+        coordinator = self.coordinator
+        known = coordinator.nodes.__contains__
+        return KeyReports(coordinator.minter.ring, self.settings.own_grants, use_ip, known, time.time)
 
     def _writer(self) -> Writer:
         settings = self.settings

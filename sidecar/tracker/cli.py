@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import click
@@ -12,15 +10,13 @@ import uvloop
 
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.hadoop.conf import load_hadoop_conf
-from quicksilver.common.http.async_client import AsyncRestClient
-from quicksilver.common.http.security import Credentials, Security
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import configure_logs, get_logger
 from quicksilver.common.settings.cli_options import log_options, settings_options
-from quicksilver.common.settings.settings_file import load_settings
+from quicksilver.common.settings.settings_file import SettingsFile, load_settings
 from sidecar.tracker.config import TrackerPlace, TrackerSettings
-from sidecar.tracker.key_sender import KeySender
+from sidecar.tracker.seen_keys import SeenKeys
 from sidecar.tracker.supervisor import Keeper
 from sidecar.tracker.worker import TrackerWorker
 
@@ -42,9 +38,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     settings = file.section("tracker", TrackerSettings)
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     place = settings.place(conf)
-    security = Security(file.security()) if settings.report_keys else None
-    urls = settings.key_urls(conf, security.settings.scheme) if security is not None else []
-    credentials = security.key_credentials() if security is not None else None
+    keys = _keys(settings, conf, file) if settings.report_keys else None
     sockets = _bind(place)
     for ends in place.ends:
         log.info(
@@ -57,25 +51,26 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
         )
 
     def work(keeper: socket.socket) -> None:
-        keys = partial(_key_sender, urls, credentials) if urls else None
         uvloop.run(_serve(settings, place, keys, sockets, keeper))
 
     Keeper(sockets, work, settings.stall_s).run()
     log.info("tracker relay stopped")
 
 
-def _key_sender(urls: list[str], credentials: Credentials | None) -> KeySender:
-    return KeySender(urls, AsyncRestClient(credentials=credentials))
+def _keys(settings: TrackerSettings, conf: HadoopConf, file: SettingsFile) -> SeenKeys:
+    from sidecar.tracker.key_sender import make_key_sender  # a client of REST, which others do without
+
+    return make_key_sender(settings, conf, file.security())
 
 
 async def _serve(
     settings: TrackerSettings,
     place: TrackerPlace,
-    keys: Callable[[], KeySender] | None,
+    keys: SeenKeys | None,
     sockets: list[socket.socket],
     keeper: socket.socket,
 ) -> None:
-    await TrackerWorker(settings, place, keys() if keys is not None else None).run(sockets, keeper)
+    await TrackerWorker(settings, place, keys).run(sockets, keeper)
 
 
 def _bind(place: TrackerPlace) -> list[socket.socket]:

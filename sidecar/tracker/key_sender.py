@@ -13,9 +13,12 @@ from typing import Final
 from urllib.parse import quote
 
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.security import Security, SecuritySettings
 from quicksilver.common.messages import MasterKeyMessage, NodeKeysMessage
 from quicksilver.common.process.logs import get_logger
+from sidecar.tracker.config import TrackerSettings
 from sidecar.tracker.relay import NodeKeysSeen, NodeMasterKey
 
 log = get_logger(__name__)
@@ -73,6 +76,12 @@ class KeySender:
         if self._failing.pop(url, None) is not None:
             log.info("the proxy takes this node's keys again", proxy=url)
         return True
+
+
+def make_key_sender(settings: TrackerSettings, conf: HadoopConf, security: SecuritySettings) -> KeySender:
+    """Return a sender; it is to be used in one running event loop. Raises SettingsError for missing credentials."""
+    credentials = Security(security).key_credentials()
+    return KeySender(settings.key_urls(conf, security.scheme), AsyncRestClient(credentials=credentials))
 
 
 def message_of(seen: NodeKeysSeen) -> NodeKeysMessage:

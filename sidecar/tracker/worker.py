@@ -15,7 +15,6 @@ from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.socket_pair import PairedSocket, SocketPair, accepted, settle
 from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.config import Ends, TrackerPlace, TrackerSettings
-from sidecar.tracker.key_sender import KeySender
 from sidecar.tracker.relay import (
     FromNode,
     FromRm,
@@ -27,6 +26,7 @@ from sidecar.tracker.relay import (
     TrackerCommand,
     TrackerRelay,
 )
+from sidecar.tracker.seen_keys import SeenKeys
 
 log = get_logger(__name__)
 _MB: Final = 2**20
@@ -36,7 +36,7 @@ _SIGN_S: Final = 1.0
 class TrackerWorker:
     """Relays the NodeManager's connections until SIGTERM, or until the supervisor is gone."""
 
-    def __init__(self, settings: TrackerSettings, place: TrackerPlace, keys: KeySender | None = None) -> None:
+    def __init__(self, settings: TrackerSettings, place: TrackerPlace, keys: SeenKeys | None = None) -> None:
         """Prepare. keys: sends master keys to the proxies; None where they are not wanted."""
         self.settings, self.place, self.keys = settings, place, keys
         self._open = BackgroundTasks("a connection's task failed")
@@ -111,9 +111,7 @@ class TrackerWorker:
 class TrackerConnection:
     """One relayed connection: the machine with its two sockets. Create it in a running loop."""
 
-    def __init__(
-        self, relay: TrackerRelay, peer: str, settings: TrackerSettings, keys: KeySender | None = None
-    ) -> None:
+    def __init__(self, relay: TrackerRelay, peer: str, settings: TrackerSettings, keys: SeenKeys | None = None) -> None:
         ended = asyncio.get_running_loop().create_future()
         buffer_bytes = settings.buffer_mb * _MB
         self.relay, self._keys = relay, keys

@@ -456,7 +456,7 @@ def test_loopback_needs_nothing(host: str) -> None:
         ("", "security.token_file: {file}: has no tokens; make one with `quicksilver certs token ROLE FILE`"),
         ("# nothing\n", "has no tokens"),
         ("read\n", "{file}:1: is not a role and a token"),
-        ("\nroot {token}\n", "{file}:2: does not begin with a role; take one of read, admin, node, proxy, user"),
+        ("\nroot {token}\n", "{file}:2: does not begin with a role; take one of read, admin, node, keys, proxy, user"),
         ("user {token}\n", "{file}:1: a token of the role user names no user; write user:NAME"),
         ("user:a,b {token}\n", "{file}:1: does not name a user of a plain form"),
         ("read {token} more\n", "{file}:1: is not a role and a token"),
