@@ -463,6 +463,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/nodes/{node_id}/timeline",
         "/v1/nodes/{node_id}",
         "/v1/nodes/{node_id}/drain",
+        "/v1/nodes/{node_id}/keys",
         "/v1/nodes/{node_id}/report",
         "/v1/applications",
         "/v1/applications/{app_id}",
