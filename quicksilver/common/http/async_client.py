@@ -98,7 +98,7 @@ class AsyncRestClient:
             for call in self._calls:
                 call.cut_off()
             session.close()
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.shutdown(wait=False)
 
     async def _call(self, method: str, url: str, limit_s: float, **arguments: Any) -> tuple[bytes, str]:
         server = _server_of(url)
@@ -154,6 +154,8 @@ class AsyncRestClient:
         proof = self._credentials.headers(url) if self._credentials else {}
         arguments["headers"] = proof | arguments.get("headers", {})
         with call:
+            if call.is_over:
+                raise requests.ConnectionError("the client was closed before the call began")
             try:
                 return session.request(method, url, timeout=self.timeout_s, **arguments)
             except requests.ConnectionError as error:  # perhaps of a kept connection whose server had enough of it

@@ -215,6 +215,22 @@ def test_a_call_that_is_given_up_leaves_no_answer_for_the_next_one() -> None:
     run(play)
 
 
+def test_closing_ends_calls_those_that_wait_for_a_thread_too() -> None:
+    async def play() -> None:
+        async with serving(None) as silent, serving(NOTHING) as server:
+            poster = AsyncRestClient(timeout_s=20.0, threads=1)
+            calls = [asyncio.ensure_future(poster.post(f"{to.url}/x", Body(text="a"))) for to in (silent, server)]
+            await silent.asked.wait()
+            await poster.close()
+            assert [type(error) for error in await asyncio.gather(*calls, return_exceptions=True)] == [
+                UnreachableError,
+                UnreachableError,
+            ]
+            assert server.requests == []
+
+    run(play)
+
+
 def test_calls_of_one_server_wait_for_each_other_and_those_of_another_do_not() -> None:
     async def play() -> None:
         async with serving(None) as silent, serving(*[NOTHING] * 5) as server:
