@@ -18,7 +18,7 @@ from sidecar.resizer.base import ContainerUsage, Leader, Resizer, ResizeRefusedE
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_groups import SHARES, Attached, Groups
 from sidecar.resizer.cgroup.v1_members import Members
-from sidecar.resizer.cgroup.v1_restore import ATTEMPT, Taken, Undo, give_back
+from sidecar.resizer.cgroup.v1_restore import ATTEMPT, Undo, give_back
 from sidecar.resizer.processes import PROC
 
 QUOTA_MIN_US: Final = 1000
@@ -135,9 +135,8 @@ class Cgroup1(Resizer):
         if self._members.being_killed(container, set(container.pids())):
             self._thaw(container_id, container)
             raise ResizeRefusedError(container_id, "freezer.state", "the container is being killed", gone=True)
-        quota, shares = self._now(container)
         if not container.own:
-            container.taken = _renewed(container, quota, shares)
+            self._follow(container)
         for group in container.taken.back:
             self._groups.make(group, container_id)  # it may have been removed
         self._members.catch(container_id, container)
@@ -183,22 +182,21 @@ class Cgroup1(Resizer):
             files.write(path, "THAWED", container_id)
             container.frozen = False
 
-    def _now(self, container: Attached) -> tuple[str | None, str | None]:
-        group = container.taken.groups["cpu"]
-        return files.read_or_none(group / "cpu.cfs_quota_us"), files.read_or_none(group / "cpu.shares")
+    @staticmethod
+    def _follow(container: Attached) -> None:
+        """Take a quota that the NodeManager wrote into its group as the one to restore later."""
+        quota = files.read_or_none(container.taken.groups["cpu"] / "cpu.cfs_quota_us")
+        if quota is None or quota == container.quota:
+            return
+        if container.quota == container.taken.quota:
+            container.quota = quota  # nothing is shrunk
+        container.taken = replace(container.taken, quota=quota)
 
     def _as_set(self, container: Attached) -> bool:
-        if self._now(container) != (container.quota, container.shares):
+        group = container.taken.groups["cpu"]
+        if files.read_or_none(group / "cpu.cfs_quota_us") != container.quota:
+            return False
+        if container.own and files.read_or_none(group / "cpu.shares") != container.shares:
             return False
         path = container.file("freezer.state")
         return path is None or files.read_or_none(path) == ("FROZEN" if container.frozen else "THAWED")
-
-
-def _renewed(container: Attached, quota: str | None, shares: str | None) -> Taken:
-    """Return the changes to undo after another program has written `quota` and `shares`."""
-    was = container.taken
-    return replace(
-        was,
-        quota=was.quota if quota in (None, container.quota) else str(quota),
-        shares=was.shares if shares in (None, container.shares) else str(shares),
-    )

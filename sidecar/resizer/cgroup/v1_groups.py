@@ -30,8 +30,8 @@ class Attached:
     known: set[int] = field(default_factory=set)
     """Processes that were seen in the group."""
     quota: str = "-1"
-    shares: str = "1024"
-    """Shares; as the quota, the value that was set last."""
+    shares: str | None = "1024"
+    """Shares; as the quota, the value that was set last. None where they are the NodeManager's."""
     frozen: bool = False
 
     @property
@@ -44,12 +44,14 @@ class Attached:
         group = self.taken.groups.get(name.partition(".")[0])
         return group / name if group else None
 
-    def set_limits(self, quota: str, shares: str) -> None:
-        """Write CFS quota and shares. Raises ResizeRefusedError."""
+    def set_limits(self, quota: str, shares: str | None) -> None:
+        """Write CFS quota and, in a group of our own, shares. Raises ResizeRefusedError."""
         group = self.taken.groups["cpu"]
         files.write(group / "cpu.cfs_quota_us", quota, self.taken.container_id)
-        files.write(group / "cpu.shares", shares, self.taken.container_id)
-        self.quota, self.shares = quota, shares
+        if self.own and shares is not None:
+            files.write(group / "cpu.shares", shares, self.taken.container_id)
+            self.shares = shares
+        self.quota = quota
 
     def pids(self) -> list[int]:
         """Return the processes in the container's group."""
@@ -108,7 +110,11 @@ class Groups:
         return created
 
     def _of_nm(self, container_id: str, leader: Leader) -> Attached:
-        """Return the NodeManager's group of a container, or Docker's group inside of it."""
+        """Return the NodeManager's group of a container, or Docker's group inside of it.
+
+        Its weight is left to the NodeManager, which gives an opportunistic container the least there is, and writes
+        another one when the container is promoted (AbstractCGroupsCpuResourceHandler.updateContainer).
+        """
         groups: dict[str, Path] = {}
         self.cpu()
         for name, hierarchy in self.mounts.items():
@@ -119,11 +125,11 @@ class Groups:
         if "cpu" not in groups:
             why = f"the NodeManager made no group of it below {self.nm_hierarchy}"
             raise ResizeRefusedError(container_id, "cpu", why, gone=look(leader.pid, self._proc) is None)
-        read = {name: files.read(groups["cpu"] / f"cpu.{name}", container_id) for name in ("cfs_quota_us", "shares")}
+        quota = files.read(groups["cpu"] / "cpu.cfs_quota_us", container_id)
         period_us = int(files.read(groups["cpu"] / "cpu.cfs_period_us", container_id))
-        was = Taken(container_id, groups, {}, read["cfs_quota_us"], read["shares"], 0)
+        was = Taken(container_id, groups, {}, quota, None, 0)
         before_s = self.cpu_s(was, leader) or 0.0
-        return Attached(leader, was, period_us, before_s, quota=was.quota, shares=was.shares)
+        return Attached(leader, was, period_us, before_s, quota=quota, shares=None)
 
     def _of_ours(self, container_id: str, leader: Leader) -> Attached:
         self.cpu()

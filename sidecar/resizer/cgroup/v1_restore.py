@@ -31,14 +31,15 @@ class Taken:
     back: Mapping[Path, Path]
     """Group of our own to the group that its processes came from; {} when the groups are the NodeManager's."""
     quota: str
-    shares: str
+    shares: str | None
+    """None where the group is the NodeManager's: it alone writes the weight."""
     parents: int
     """Number of levels above each group that are ours too, and are removed when empty."""
 
     def undo(self) -> Undo:
         """Return the record for the guardian."""
         record: Undo = {"resizer": "cgroup1", "container": self.container_id, "parents": self.parents}
-        record |= {"quota": self.quota, "shares": self.shares}
+        record |= {"quota": self.quota} | ({} if self.shares is None else {"shares": self.shares})
         for name, group in self.groups.items():
             record[name] = str(group)
             if group in self.back:
@@ -55,7 +56,7 @@ def taken(record: Mapping[str, object]) -> Taken:
         groups=groups,
         back=back,
         quota=str(record["quota"]),
-        shares=str(record["shares"]),
+        shares=str(record["shares"]) if "shares" in record else None,
         parents=int(str(record["parents"])),
     )
 
@@ -87,7 +88,8 @@ def give_back(was: Taken) -> None:
         attempt(was.groups["freezer"] / "freezer.state", "THAWED")
     if "cpu" in was.groups:
         attempt(was.groups["cpu"] / "cpu.cfs_quota_us", was.quota)
-        attempt(was.groups["cpu"] / "cpu.shares", was.shares)
+        if was.shares is not None:
+            attempt(was.groups["cpu"] / "cpu.shares", was.shares)
     for group, origin in was.back.items():
         try:
             remove_group(group, origin, was.container_id)

@@ -154,6 +154,9 @@ class Cgroup2(Resizer):
         if container.taken.origin is None:
             now = {name: files.read(container.group / name, container_id) for name in container.limits}
             anew = {name: text for name, text in now.items() if text != container.limits[name]}
+            for name in anew:
+                if container.limits[name] == container.taken.limits[name]:
+                    container.limits[name] = anew[name]  # nothing is shrunk
             container.taken = replace(container.taken, limits={**container.taken.limits, **anew})
         self._members.catch(container_id, container)
         self._limit(container_id, container, container.limits)
@@ -216,6 +219,7 @@ class Cgroup2(Resizer):
         if not (group / "cpu.max").exists():
             raise ResizeRefusedError(container_id, str(group), "no cpu controller", remedy=_CPU_OFF, gone=ended)
         limits = {name: text for name in FULL if (text := files.read_or_none(group / name)) is not None}
+        limits.pop("cpu.weight", None)  # the NodeManager's alone: see `v1_groups.Groups`
         if not self.high_ratio:
             limits.pop("memory.high", None)
         was = Taken(container_id, self.mount, group, None, limits, 0)

@@ -144,6 +144,5 @@ def _limited(top: Path) -> Iterator[Taken]:
     """Yield the NodeManager's container groups, and Docker's in them, that have a quota."""
     for outer in _containers(top) if top.is_dir() else []:
         for group in (outer, *(path for path in outer.iterdir() if path.is_dir())):
-            quota, shares = (files.read_or_none(group / f"cpu.{name}") for name in ("cfs_quota_us", "shares"))
-            if quota not in (None, "-1"):
-                yield Taken(outer.name, {"cpu": group}, {}, "-1", shares or "1024", 0)
+            if files.read_or_none(group / "cpu.cfs_quota_us") not in (None, "-1"):
+                yield Taken(outer.name, {"cpu": group}, {}, "-1", None, 0)

@@ -14,7 +14,9 @@ import pytest
 from sidecar.resizer.base import ContainerUsage, Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import v1_members
 from sidecar.resizer.cgroup.v1 import Cgroup1
+from sidecar.resizer.cgroup.v1_restore import undo_cgroup1
 from sidecar.resizer.processes import groups_of, leader_of
+from sidecar.service.resizing.stale_limits import clean
 from tests.sidecar.resizer.containers import (
     BURNER,
     NAME,
@@ -389,7 +391,7 @@ class TestGroupsOfTheNodeManager:
             enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             resizer.shrink(NAME, 0.1)
-            assert (quota(top / NAME), (top / NAME / "cpu.shares").read_text()) == ("10000", "102\n")
+            assert (quota(top / NAME), (top / NAME / "cpu.shares").read_text()) == ("10000", "2048\n")
             assert resizer.holds(NAME)
             assert resizer.usage(NAME).cpu_s is not None
             resizer.detach(NAME)
@@ -402,13 +404,39 @@ class TestGroupsOfTheNodeManager:
             enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             resizer.shrink(NAME, 0.1)
-            (top / NAME / "cpu.shares").write_text("4096")
+            (top / NAME / "cpu.cfs_quota_us").write_text("40000")
             assert not resizer.holds(NAME)
             resizer.reassert(NAME)
-            assert (top / NAME / "cpu.shares").read_text() == "102\n"
-            assert resizer.undo(NAME)["shares"] == "4096"
+            assert quota(top / NAME) == "10000"
+            assert resizer.undo(NAME)["quota"] == "40000"
             resizer.restore(NAME)
-            assert (top / NAME / "cpu.shares").read_text() == "4096\n"
+            (top / NAME / "cpu.cfs_quota_us").write_text("60000")  # while nothing is shrunk
+            resizer.reassert(NAME)
+            assert (quota(top / NAME), resizer.holds(NAME)) == ("60000", True)
+            resizer.detach(NAME)
+            assert quota(top / NAME) == "60000"
+
+    def test_the_weight_is_the_nodemanagers_alone(self, top: Path) -> None:
+        """It writes another one when a container is promoted, before or after the sidecar restores the limits."""
+        shares = top / NAME / "cpu.shares"
+        shares.write_text("2")
+        resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
+        with container() as leader:
+            enter(top / NAME, leader)
+            resizer.attach(NAME, leader)
+            resizer.shrink(NAME, 0.1)
+            assert shares.read_text() == "2\n"
+            shares.write_text("4096")
+            assert resizer.holds(NAME)
+            undo = resizer.undo(NAME)
+            resizer.restore(NAME)
+            assert shares.read_text() == "4096\n"
+            resizer.shrink(NAME, 0.1)
+            undo_cgroup1(undo)
+            assert (quota(top / NAME), shares.read_text()) == ("-1", "4096\n")
+            resizer.shrink(NAME, 0.1)
+            assert clean(PARENT, f"/{top.name}").containers == (NAME,)
+            assert (quota(top / NAME), shares.read_text()) == ("-1", "4096\n")
 
     def test_the_group_of_docker_inside_is_the_one(self, top: Path) -> None:
         resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")

@@ -446,12 +446,19 @@ def test_group_of_the_nodemanager(kernel: Kernel2) -> None:
     ours.attach(CID, leader)
     assert ours.usage(CID).cpu_s == 0
     ours.shrink(CID, 0.5)
-    assert limits(kernel, group) == ("25000 50000", "50", "max")
+    assert limits(kernel, group) == ("25000 50000", "7", "max")
     kernel.write(kernel.mount / group / "cpu.weight", "9", "")  # the NodeManager, at an update of the container
+    assert ours.holds(CID)
+    assert "cpu.weight" not in ours.undo(CID)
+    kernel.write(kernel.mount / group / "cpu.max", "40000 50000", "")
     assert not ours.holds(CID)
     ours.reassert(CID)
-    assert limits(kernel, group) == ("25000 50000", "50", "max")
-    assert ours.undo(CID)["cpu.weight"] == "9"
+    assert limits(kernel, group) == ("25000 50000", "9", "max")
+    assert ours.undo(CID)["cpu.max"] == "40000 50000"
+    ours.restore(CID)
+    kernel.write(kernel.mount / group / "cpu.max", "max 50000", "")  # while nothing is shrunk
+    ours.reassert(CID)
+    assert ours.holds(CID)
     assert ours.parents() == []
     ours.close()
     assert limits(kernel, group) == ("max 50000", "9", "max")
