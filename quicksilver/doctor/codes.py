@@ -43,7 +43,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "nm-size-unknown": (NOTE, "the NodeManager detects its size by itself"),
     "nm-strict-usage": (ERROR, "the NodeManager's strict quotas shrink every container"),
     "nm-elastic-memory": (ERROR, "elastic memory control bounds by an advertised size"),
-    "docker-runtime": (NOTE, "containers may be Docker's under LinuxContainerExecutor, which was not tried"),
+    "docker-runtime": (WARNING, "containers may be Docker's, in control groups that the sidecar does not look for"),
     "nm-recovery": (NOTE, "a restart of a NodeManager kills its containers"),
     "nm-tracker": (ERROR, "the NodeManager registers at a relay that is not in the settings"),
     # Clients and application masters

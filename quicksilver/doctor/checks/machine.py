@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.common.hadoop.hadoop_version import HadoopVersion
-from quicksilver.doctor.checks.nm import is_loopback
-from quicksilver.doctor.finding import finding, setting
-from quicksilver.doctor.model import DoctorMachine, DoctorPlace, DoctorSite, Facts, Finding, Remedy, Severity
+from quicksilver.doctor.checks.nm import CGROUP2, is_loopback, keeps_groups
+from quicksilver.doctor.finding import finding, must_be, setting
+from quicksilver.doctor.model import DoctorMachine, DoctorPlace, Facts, Finding, Remedy, Severity
 from quicksilver.doctor.node_size import MEMORY, shrinks
 
+NOTHING: Final = Remedy("nothing to do")
 _FEWEST_FILES: Final = 16_384
 _WORLD: Final = stat.S_IRWXO
 
@@ -118,9 +119,13 @@ def _resizing(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:
     if machine.cgroup:
         state = f"control groups {machine.cgroup}"
         why = "the sidecar takes either; LinuxContainerExecutor of Hadoop before 3.5 knows v1 only"
-        needs_v1 = machine.cgroup == "v2" and any(_keeps_groups(site) and _before_v2(facts) for site in facts.nms)
-        remedy = Remedy("upgrade Hadoop, or boot with v1" if needs_v1 else "nothing to do")
-        severity = Severity.WARNING if needs_v1 else Severity.NOTE
+        remedy = NOTHING
+        if machine.cgroup == "v2" and any(map(keeps_groups, facts.nms)):
+            if _before_v2(facts):
+                remedy = Remedy(f"upgrade Hadoop to 3.5 and set {CGROUP2}=true, or boot with v1")
+            elif off := [site for site in facts.nms if keeps_groups(site) and not site.flag(CGROUP2)]:
+                remedy = must_be(off[0], "cgroup-version", CGROUP2, "true", why).remedy
+        severity = Severity.NOTE if remedy == NOTHING else Severity.WARNING
         yield finding("cgroup-version", place, state, "v1 or v2", why, remedy, severity=severity)
     if shrinks(facts.settings) is None:
         return
@@ -133,14 +138,6 @@ def _resizing(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:
         why = "checked as another user than root, so the sidecar's rights may differ"
         remedy = Remedy("run this as the sidecar's user, which has to be root or own a delegated group")
         yield finding("not-root", place, "this user is not root", "root", why, remedy)
-
-
-def _keeps_groups(site: DoctorSite) -> bool:
-    """Return whether a NodeManager keeps control groups of its own."""
-    if not site.text("yarn.nodemanager.container-executor.class").endswith("LinuxContainerExecutor"):
-        return False
-    handler = site.text("yarn.nodemanager.linux-container-executor.resources-handler.class").lower()
-    return "cgroup" in handler or site.flag("yarn.nodemanager.resource.cpu.enabled")
 
 
 def _before_v2(facts: Facts) -> bool:

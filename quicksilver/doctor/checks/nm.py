@@ -36,7 +36,10 @@ _WEB: Final = "yarn.nodemanager.webapp.address"
 BIND: Final = "yarn.nodemanager.bind-host"
 _LOCALIZER: Final = "yarn.nodemanager.localizer.address"
 _COLLECTOR: Final = "yarn.nodemanager.collector-service.address"
-_STRICT: Final = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
+_LCE: Final = "yarn.nodemanager.linux-container-executor"
+_STRICT: Final = f"{_LCE}.cgroups.strict-resource-usage"
+CGROUP2: Final = f"{_LCE}.cgroups.v2.enabled"
+"""Of Hadoop 3.5 and newer, where it is false by default."""
 _ELASTIC: Final = "yarn.nodemanager.elastic-memory-control.enabled"
 _RECOVERY: Final = "yarn.nodemanager.recovery.enabled"
 _AMRM: Final = "yarn.nodemanager.amrmproxy.enabled"
@@ -61,7 +64,7 @@ def check(facts: Facts) -> Iterator[Finding]:
             why = "the rule sends the node's own address to the sidecar, which reaches the NodeManager on loopback"
             yield must_be(site, "nm-bind-host", BIND, _ALL, why)
         yield from _size(site, facts)
-        yield from _executor(site)
+        yield from _executor(site, facts)
         yield from _surroundings(site, facts.settings)
 
 
@@ -256,19 +259,37 @@ def _own(site: DoctorSite) -> int | None:
     return own_vcores(bare_conf(site.conf.directory)) if site.from_files else None
 
 
-def _executor(site: DoctorSite) -> Iterator[Finding]:
+def keeps_groups(site: DoctorSite) -> bool:
+    """Return whether a NodeManager keeps control groups of its own for CPU."""
+    if not _is_linux_executor(site):
+        return False
+    handler = site.text(f"{_LCE}.resources-handler.class").lower()
+    return "cgroup" in handler or site.flag("yarn.nodemanager.resource.cpu.enabled")
+
+
+def _is_linux_executor(site: DoctorSite) -> bool:
+    return site.text("yarn.nodemanager.container-executor.class").endswith("LinuxContainerExecutor")
+
+
+def _executor(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     if site.flag(_STRICT):
         why = "CGroupsCpuResourceHandlerImpl divides by the advertised vcores: every container gets less than its share"
         yield must_be(site, "nm-strict-usage", _STRICT, "false", why)
     if site.flag(_ELASTIC):
         why = "the bound follows the advertised memory, beyond the machine's own, and no longer protects its daemons"
         yield must_be(site, "nm-elastic-memory", _ELASTIC, "false", why)
-    executor = site.text("yarn.nodemanager.container-executor.class")
-    if "docker" in site.conf.names(_RUNTIMES) and executor.endswith("LinuxContainerExecutor"):
-        why = "shrinking Docker's containers was tried with Docker itself, not as LinuxContainerExecutor runs them"
-        remedy = Remedy("try it on one node first: `quicksilver node show` has what the sidecar cannot resize")
-        place, state = site.place(_RUNTIMES), f"{_RUNTIMES}={site.text(_RUNTIMES)}"
-        yield finding("docker-runtime", place, state, "as you like", why, remedy, name=_RUNTIMES)
+    if "docker" not in site.conf.names(_RUNTIMES) or not _is_linux_executor(site):
+        return
+    resizer = facts.settings.sidecar.resizer
+    if shrinks(facts.settings) is None or resizer == "docker" or (keeps_groups(site) and not site.flag(CGROUP2)):
+        return
+    why = (
+        "the NodeManager starts Docker's containers in control groups of its own only if it keeps such of version 1 "
+        "(DockerLinuxContainerRuntime.addCGroupParentIfRequired); else Docker's Engine has to shrink them"
+    )
+    place, state = site.place(_RUNTIMES), f"{_RUNTIMES}={site.text(_RUNTIMES)}, sidecar.resizer is {resizer}"
+    remedy = setting("set sidecar.resizer=docker")
+    yield finding("docker-runtime", place, state, "sidecar.resizer=docker", why, remedy, name=_RUNTIMES)
 
 
 def _surroundings(site: DoctorSite, settings: DoctorSettings) -> Iterator[Finding]:

@@ -92,6 +92,11 @@ def test_control_groups_v2_before_hadoop_knows_them(tmp_path: Path) -> None:
     facts = replace(facts, nms=read_files(CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True)).nms)
     assert [(one.code, one.severity) for one in check(facts)] == [("cgroup-version", Severity.WARNING)]
     newer = Live(nms=(DoctorDaemon("nodemanager", "n", "u", version="3.5.0"),))
+    (found,) = check(replace(facts, live=newer))
+    assert found.severity == Severity.WARNING
+    assert found.remedy.put == {"yarn.nodemanager.linux-container-executor.cgroups.v2.enabled": "true"}
+    copy.change("nm1", "yarn-site.xml", dict(found.remedy.put))
+    facts = replace(facts, nms=read_files(CollectPlaces(copy.yaml, copy.conf.nodemanagers[0], node=True)).nms)
     assert [one.severity for one in check(replace(facts, live=newer))] == [Severity.NOTE]
 
 
