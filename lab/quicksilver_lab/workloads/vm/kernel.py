@@ -33,7 +33,7 @@ def find_kernel(cache: Path) -> Kernel:
     target = cache / name
     if not (target / "modules").exists():
         target.mkdir(parents=True, exist_ok=True)
-        package = _download(name, target)
+        package = download(name, target)
         _unpack(package, target)
         package.unlink()
     names = (target / "modules").read_text(encoding="utf-8").split()
@@ -47,7 +47,8 @@ def _newest() -> str:
     raise KernelMissingError(f"apt knows no {PACKAGE}; run apt-get update on a Debian of architecture amd64")
 
 
-def _download(name: str, target: Path) -> Path:
+def download(name: str, target: Path) -> Path:
+    """Fetch a package into a folder with apt. Raises KernelMissingError."""
     _run("apt-get", "-o", "APT::Sandbox::User=root", "download", name, cwd=target)
     return next(target.glob("*.deb"))
 

@@ -1,0 +1,1 @@
+"""LinuxContainerExecutor on a local cluster."""
