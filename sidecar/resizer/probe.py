@@ -115,6 +115,16 @@ def nm_groups(conf: HadoopConf | None) -> tuple[str | None, tuple[str, ...]]:
     return conf.text(f"{_LCE}.cgroups.hierarchy") or "/hadoop-yarn", warnings
 
 
+def groups_to_clean(conf: HadoopConf | None) -> str | None:
+    """Return the NodeManager's own hierarchy where only a sidecar writes quotas; None else.
+
+    With strict-resource-usage the NodeManager writes them too, for guaranteed containers, and nobody could tell whose
+    one is.
+    """
+    hierarchy, _ = nm_groups(conf)
+    return None if conf is None or conf.boolean(_STRICT) else hierarchy
+
+
 def _tried(resizer: Cgroup1 | Cgroup2, *, nm_mounts: bool) -> tuple[Resizer, Callable[[], str]]:
     """Return a resizer that works, or will when the NodeManager has made its hierarchy; raise ResizeRefusedError else.
 

@@ -19,8 +19,8 @@ def clean_cgroup2(
     """Undo limits and groups that an earlier process left; return the restored containers and the refusals.
 
     `parent` is that of `Cgroup2`. Its processes move to the group of the NodeManager, which started them; to
-    the root when that is not known. The NodeManager's own groups that have a quota lose it: it sets none itself unless
-    strict-resource-usage is on. Where cgroup v2 cannot be used there is nothing to undo.
+    the root when that is not known. The NodeManager's own groups that have a quota lose it (see
+    `probe.groups_to_clean`). Where cgroup v2 cannot be used there is nothing to undo.
     """
     try:
         where = unified(proc)

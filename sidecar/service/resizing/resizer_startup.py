@@ -7,7 +7,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.process.logs import get_logger
 from sidecar.config import Place, SidecarSettings
-from sidecar.resizer.probe import Chosen, ProbeSqueeze, choose, nm_groups
+from sidecar.resizer.probe import Chosen, ProbeSqueeze, choose, groups_to_clean
 from sidecar.service.resizing.stale_limits import await_guardians, clean
 
 log = get_logger(__name__)
@@ -47,8 +47,7 @@ def clean_up(settings: SidecarSettings, place: Place, conf: HadoopConf) -> list[
     """Restore limits that an earlier sidecar of this node left; return the containers. Raises SidecarAliveError."""
     group = place.group(settings.cgroup)
     await_guardians(group)
-    hierarchy, _ = nm_groups(conf)
-    cleaned = clean(group, hierarchy)
+    cleaned = clean(group, groups_to_clean(conf))
     if cleaned.containers:
         log.warning(
             "an earlier sidecar left containers shrunk: they have full limits again", containers=cleaned.containers

@@ -74,8 +74,7 @@ def guardians(label: str, proc: Path = PROC) -> list[int]:
 def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cleaned:
     """Give the containers below `parent` their full limits back, move them back, and remove the groups.
 
-    With `nm_hierarchy` the NodeManager's own groups lose their quotas: it sets none itself unless
-    yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage is on, which does not go with shrinking.
+    With `nm_hierarchy` the NodeManager's own groups lose their quotas (see `probe.groups_to_clean`).
     Docker containers get back the limits in their records. Processes stopped by signals leave no trace: only the
     guardian knows them.
     """

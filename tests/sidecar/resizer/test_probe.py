@@ -12,7 +12,7 @@ from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
-from sidecar.resizer.probe import WANTED, Chosen, ProbeSqueeze, choose, nm_groups
+from sidecar.resizer.probe import WANTED, Chosen, ProbeSqueeze, choose, groups_to_clean, nm_groups
 from sidecar.resizer.processes import TICKS, cpu_s, family, look, scan
 from sidecar.resizer.signals import Signals
 from tests.sidecar.resizer.containers import NAME, PARENT, groups_left, needs_cgroup1
@@ -211,6 +211,8 @@ def test_the_nodemanager_s_groups_are_told_by_its_settings(tmp_path: Path) -> No
     _, warnings = nm_groups(conf(tmp_path, **executor, **cgroups, **strict))
     assert len(warnings) == 1
     assert "strict-resource-usage" in warnings[0]
+    assert groups_to_clean(conf(tmp_path, **executor, **cgroups)) == "/hadoop-yarn"
+    assert groups_to_clean(conf(tmp_path, **executor, **cgroups, **strict)) is None
 
 
 def test_groups_of_the_nodemanager_are_tried_where_they_are(tmp_path: Path) -> None:
