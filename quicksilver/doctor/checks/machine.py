@@ -123,8 +123,8 @@ def _resizing(machine: DoctorMachine, facts: Facts) -> Iterator[Finding]:
         if machine.cgroup == "v2" and any(map(keeps_groups, facts.nms)):
             if _before_v2(facts):
                 remedy = Remedy(f"upgrade Hadoop to 3.5 and set {CGROUP2}=true, or boot with v1")
-            elif off := [site for site in facts.nms if keeps_groups(site) and not site.flag(CGROUP2)]:
-                remedy = must_be(off[0], "cgroup-version", CGROUP2, "true", why).remedy
+            elif version1 := [site for site in facts.nms if keeps_groups(site) and not site.flag(CGROUP2)]:
+                remedy = must_be(version1[0], "cgroup-version", CGROUP2, "true", why).remedy
         severity = Severity.NOTE if remedy == NOTHING else Severity.WARNING
         yield finding("cgroup-version", place, state, "v1 or v2", why, remedy, severity=severity)
     if shrinks(facts.settings) is None:

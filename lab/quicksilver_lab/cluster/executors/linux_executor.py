@@ -39,13 +39,13 @@ _CHECK_S: Final = 30.0
 
 def why_not() -> str:
     """Say why no NodeManager can use LinuxContainerExecutor here, "" when one can."""
-    named = os.environ.get(VARIABLE)
-    if not named:
+    path = os.environ.get(VARIABLE)
+    if not path:
         return (
             f"no container-executor: set {VARIABLE} to that of a binary distribution of Hadoop (bin/container-executor)"
         )
-    if not os.access(named, os.R_OK | os.X_OK):
-        return f"{VARIABLE}={named}: no program that can be read and run"
+    if not os.access(path, os.R_OK | os.X_OK):
+        return f"{VARIABLE}={path}: no program that can be read and run"
     return "" if os.geteuid() == 0 else "container-executor has to belong to root: run as root"
 
 
@@ -99,9 +99,9 @@ class LinuxExecutor:
             [self.program, "--checksetup"], capture_output=True, text=True, timeout=_CHECK_S, check=False
         )
         if done.returncode:
-            said = (done.stdout + done.stderr).strip()
+            output = (done.stdout + done.stderr).strip()
             raise MissingToolError(
-                f"{VARIABLE}: it ended with {done.returncode}: {said}. Take one that looks for "
+                f"{VARIABLE}: it ended with {done.returncode}: {output}. Take one that looks for "
                 "../etc/hadoop/container-executor.cfg, as Apache's own does, and has the libraries it needs."
             )
 

@@ -57,7 +57,15 @@ def run(program: Path, folder: Path, command: str, scratch: Path, *, memory_mb: 
     path, home = (shlex.quote(os.environ[name]) for name in ("PATH", "HOME"))
     init.write_text(_INIT.format(command=inside, mark=MARK, path=path, home=home))
     init.chmod(0o755)
-    argv = [str(program), f"mem={memory_mb}M", "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"]
+    argv = [
+        str(program),
+        f"mem={memory_mb}M",
+        "root=/dev/root",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "ro",
+        f"init={init}",
+    ]
     argv += ["con=null", "con0=fd:0,fd:1", "quiet", f"uml_dir={scratch}", "umid=machine"]
     with subprocess.Popen(
         argv,
