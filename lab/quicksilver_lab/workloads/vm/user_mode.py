@@ -18,16 +18,19 @@ from quicksilver_lab.workloads.vm.kernel import KernelMissingError, download
 from quicksilver_lab.workloads.vm.machine import MARK, MachineError, VmEnded
 
 PACKAGE: Final = "user-mode-linux"
+KEPT: Final = ("PATH", "HOME", "JAVA_HOME", "PYTHONPATH")
+"""Environment variables of the command, besides those that begin with QUICKSILVER_."""
 _GRACE_S: Final = 5.0
 _INIT: Final = """#!/bin/sh
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mkdir -p /dev/shm && mount -t tmpfs shm /dev/shm
-for folder in /tmp /run /var/lib; do mount -t tmpfs memory $folder; done
+mount -t tmpfs memory /tmp
+for folder in /run /var/lib; do mount -t tmpfs -o mode=755 memory $folder; done
 chmod 1777 /tmp /dev/shm
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
-export PATH={path} HOME={home}
+export {environment}
 /bin/sh -c {command} < /dev/null
 echo "{mark}$?"
 poweroff -d -f
@@ -51,11 +54,15 @@ def find_linux(cache: Path) -> Path:
 
 
 def run(program: Path, folder: Path, command: str, scratch: Path, *, memory_mb: int, timeout_s: float) -> VmEnded:
-    """Boot, run `command` with /bin/sh in `folder`, power off. Raises MachineError when no exit code came."""
+    """Boot, run `command` with /bin/sh in `folder`, power off. Raises MachineError when no exit code came.
+
+    It has what this process' environment has of `KEPT`.
+    """
     init = scratch / "init"
     inside = shlex.quote(f"cd {shlex.quote(str(folder))} && {command}")
-    path, home = (shlex.quote(os.environ[name]) for name in ("PATH", "HOME"))
-    init.write_text(_INIT.format(command=inside, mark=MARK, path=path, home=home))
+    variables = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith("QUICKSILVER_")}
+    environment = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables.items())
+    init.write_text(_INIT.format(command=inside, mark=MARK, environment=environment))
     init.chmod(0o755)
     argv = [
         str(program),
