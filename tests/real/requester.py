@@ -56,12 +56,12 @@ class Requester:
         """That were started, in order."""
         self.ended: dict[str, y.ContainerStatusProto] = {}
         self._am = am
-        self._commands: list[str] = []
+        self._commands: list[str | y.ContainerLaunchContextProto] = []
         self._asked = 0
         self._release: list[y.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
 
-    async def run(self, *commands: str) -> list[str]:
+    async def run(self, *commands: str | y.ContainerLaunchContextProto) -> list[str]:
         """Have these commands run in containers of their own; return their ids when all were started."""
         before = len(self.containers)
         self._commands += commands
