@@ -87,7 +87,6 @@ _NODEMANAGER: Final = {
     "yarn.nodemanager.linux-container-executor.cgroups.hierarchy": "/hadoop-yarn",
     "yarn.nodemanager.linux-container-executor.cgroups.mount": "false",
     "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage": "false",
-    "yarn.nodemanager.linux-container-executor.cgroups.v2.enabled": "false",  # since 3.5
     "yarn.nodemanager.linux-container-executor.resources-handler.class": (
         "org.apache.hadoop.yarn.server.nodemanager.util.DefaultLCEResourcesHandler"
     ),

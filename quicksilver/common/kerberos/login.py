@@ -44,6 +44,7 @@ class Negotiate(AuthBase):
         try:
             return response if server_token(response) is None else self._log_in(response, host, arguments)
         except KerberosError as error:
+            response.close()
             message = f"no Kerberos login at HTTP@{host} as {self._keytab.principal}: {error} ({LOGIN_REMEDY})"
             raise LoginFailedError(message, request=response.request, response=response) from error
 

@@ -281,7 +281,7 @@ def _executor(site: DoctorSite, facts: Facts) -> Iterator[Finding]:
     if "docker" not in site.conf.names(_RUNTIMES) or not _is_linux_executor(site):
         return
     resizer = facts.settings.sidecar.resizer
-    if shrinks(facts.settings) is None or resizer == "docker" or (keeps_groups(site) and not site.flag(CGROUP2)):
+    if shrinks(facts.settings) is None or resizer == "docker" or (keeps_groups(site) and not site.flag(CGROUP2, False)):
         return
     why = (
         "the NodeManager starts Docker's containers in control groups of its own only if it keeps such of version 1 "
