@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
@@ -101,7 +102,8 @@ class Browser:
         size = self.driver.get_window_size()
         self.driver.set_window_size(size["width"], height + 160)
         self.run("return new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        assert self.driver.save_screenshot(str(path))
+        patient = WebDriverWait(self.driver, 120, 0.5, ignored_exceptions=[TimeoutException])
+        assert patient.until(lambda driver: driver.save_screenshot(str(path)), "jobs leave the browser no CPU")
         self.driver.set_window_size(size["width"], size["height"])
         return path
 
