@@ -59,8 +59,8 @@ FINISH: Final = "finishApplicationMaster"
 
 _PASSED: Final = Called(ALLOCATE, False)
 _REWRITTEN: Final = Called(ALLOCATE, True)
-_BEFORE_THE_ASKS: Final = frozenset((NOT_REGISTERED, WRONG_ID))
-"""Refusals of a call for what the application master itself has to put right."""
+_NOT_OF_MINTED: Final = NOT_OURS | {NOT_REGISTERED}
+"""Refusals of a call that have nothing to do with containers of our own: they go to the application master."""
 
 
 class Relay:
@@ -254,7 +254,7 @@ class Relay:
             return
         exception = failure.exception_class
         request = self._with_minted.pop(failure.call_id, None)
-        if request is not None and exception not in _BEFORE_THE_ASKS:
+        if request is not None and exception not in _NOT_OF_MINTED and not failure.fatal:
             self._send_without_minted(call, request, failure, now_s, commands)
             return
         if exception == WRONG_ID and not own and self._asks_again(call, failure.text, commands):

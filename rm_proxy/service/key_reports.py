@@ -38,7 +38,7 @@ class KeyReports:
         if not self.on:
             await take_no_keys(node_id, message)
         if not self.known(node_id):
-            raise ApiError(404, "unknown-node", f"there is no node {node_id} yet")
+            raise ApiError(503, "unknown-node", f"there is no node {node_id} yet")
         container, nm = _key(message.container, "container"), _key(message.nm, "nm")
         keys = NodeKeys(container, nm, message.rm_identifier, await self._service(node_id))
         if not self.ring.report(node_id, keys, self.now()):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 from urllib.parse import quote
@@ -24,7 +25,7 @@ from sidecar.tracker.relay import NodeKeysSeen, NodeMasterKey
 log = get_logger(__name__)
 EVERY_S: Final = 30.0
 AGAIN_S: Final = 3.0
-"""Time until a proxy that did not take them is tried again."""
+"""Time until a proxy that did not answer, or does not know the node yet, is tried again."""
 MAX_NODES: Final = 100
 """NodeManagers behind one relay; there is one."""
 
@@ -53,18 +54,20 @@ class KeySender:
 
     async def run(self) -> None:
         """Send what is new at once, and all of it now and then."""
+        waits_s: float | None = None
         try:
             while True:
-                await self._news.wait()
+                with suppress(TimeoutError):  # then all of it is due again
+                    async with asyncio.timeout(waits_s):
+                        await self._news.wait()
                 self._news.clear()
-                taken = await asyncio.gather(*(self._send_all(url) for url in self._urls))
-                waits_s = EVERY_S if all(taken) else AGAIN_S
-                asyncio.get_running_loop().call_later(waits_s, self._news.set)
+                settled = await asyncio.gather(*(self._send_all(url) for url in self._urls))
+                waits_s = EVERY_S if all(settled) else AGAIN_S
         finally:
             await self._client.close()
 
     async def _send_all(self, url: str) -> bool:
-        """Send all keys to a proxy; return whether it took them."""
+        """Send all keys to a proxy; return False where it is worth trying again soon."""
         try:
             for seen in list(self._seen.values()):
                 await self._client.post(f"{url}/v1/nodes/{quote(seen.node_id, safe=':')}/keys", message_of(seen))
@@ -72,7 +75,7 @@ class KeySender:
             if self._failing.get(url) != str(error):
                 log.warning("a proxy does not take this node's keys: it grants nothing here itself", why=str(error))
             self._failing[url] = str(error)
-            return False
+            return not error.retriable
         if self._failing.pop(url, None) is not None:
             log.info("the proxy takes this node's keys again", proxy=url)
         return True

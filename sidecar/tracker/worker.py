@@ -52,14 +52,16 @@ class TrackerWorker:
         keeper.setblocking(False)
         loop.add_reader(keeper, self._stop.set)  # the supervisor sends nothing: readable means that it has ended
         jobs = [self._listen(ends, sock) for ends, sock in zip(self.place.ends, sockets, strict=True)]
+        reports = BackgroundTasks("the node's master keys are not reported any more")
         if self.keys is not None:
-            jobs.append(self.keys.run())
+            reports.spawn(self.keys.run())
         tasks = [asyncio.create_task(job) for job in (*jobs, _show_life(keeper))]
         await self._stop.wait()
         for task in tasks:
             task.cancel()
         loop.remove_reader(keeper)
         await self._open.cancel()
+        await reports.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _listen(self, ends: Ends, listener: socket.socket) -> None:

@@ -235,7 +235,7 @@ class AmConnection(PairedSocket):
         elif isinstance(command, MintedRefused):
             parts.metrics.own_grants.labels("refused").inc()
             log.warning(
-                "the ResourceManager takes no containers of our own", application=command.attempt_id, why=command.why
+                "the ResourceManager takes no containers of our own", attempt=command.attempt_id, why=command.why
             )
         elif isinstance(command, Identified):
             parts.identified(command.attempt_id)

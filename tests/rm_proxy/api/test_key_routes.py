@@ -58,7 +58,7 @@ def test_in_the_clear_they_come_from_this_host_alone() -> None:
 
 @pytest.mark.parametrize(
     ("reports", "status", "code"),
-    [(keys(on=False), 409, "own-grants-off"), (keys(known=False), 404, "unknown-node")],
+    [(keys(on=False), 409, "own-grants-off"), (keys(known=False), 503, "unknown-node")],
 )
 def test_what_cannot_be_used_is_refused(reports: KeyReports, status: int, code: str) -> None:
     answer = client(reports).post(PATH, json=BODY)

@@ -149,7 +149,7 @@ def test_an_exception_is_the_application_masters_only_if_its_own_call_raises_it(
     assert minted(master.calls(ask(0, 1))), "the ResourceManager knows the protocol: it goes on"
 
 
-@pytest.mark.parametrize("exception", [NOT_REGISTERED, WRONG_ID])
+@pytest.mark.parametrize("exception", [NOT_REGISTERED, WRONG_ID, "org.apache.hadoop.ipc.StandbyException"])
 def test_what_the_application_master_has_to_put_right_reaches_it(exception: str) -> None:
     master = Master(cluster())
     call = master.calls(ask(0, 1))

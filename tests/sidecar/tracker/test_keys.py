@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from hadoop_rpc.protos import yarn_server_pb2 as s
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.rest_errors import UnreachableError
 from sidecar.tracker import key_sender
 from sidecar.tracker.key_sender import KeySender, message_of
 from sidecar.tracker.relay import ContainerSize, NodeKeysSeen, NodeMasterKey, Registered, TrackerRelay
@@ -85,10 +86,13 @@ class Proxy:
 
     posted: list[tuple[str, str]] = field(default_factory=list)
     refusal: str = ""
+    retriable: bool = True
+    calls: int = 0
 
     async def post(self, url: str, body: BaseModel) -> Any:
+        self.calls += 1
         if self.refusal:
-            raise QuicksilverError(self.refusal)
+            raise UnreachableError(self.refusal) if self.retriable else QuicksilverError(self.refusal)
         self.posted.append((url, body.model_dump_json()))
 
     async def close(self) -> None:
@@ -142,6 +146,33 @@ def test_a_proxy_that_refuses_is_tried_again_and_named_once(monkeypatch: pytest.
         sent(proxy, story)
     assert [line["log_level"] for line in logs] == ["warning", "info"]
     assert "12345678" not in str(logs) and "MTIzNDU2Nzg" not in str(logs)
+
+
+def test_a_proxy_that_takes_no_keys_is_not_asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_sender, "AGAIN_S", 0.01)
+    proxy = Proxy(refusal="own grants are off", retriable=False)
+
+    async def story(sender: KeySender) -> None:
+        sender.report(SEEN)
+        await asyncio.sleep(0.2)
+
+    sent(proxy, story)
+    assert proxy.calls == 1
+
+
+def test_news_do_not_make_the_sender_repeat_itself_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_sender, "EVERY_S", 0.2)
+    proxy = Proxy()
+
+    async def story(sender: KeySender) -> None:
+        for number in range(5):
+            before = proxy.calls
+            sender.report(NodeKeysSeen("node1:8041", NodeMasterKey(number, b"x" * 8), NM, RM))
+            await until(lambda before=before: proxy.calls > before)  # type: ignore[misc]
+        await asyncio.sleep(0.5)
+
+    sent(proxy, story)
+    assert proxy.calls <= 5 + 3
 
 
 def test_the_start_of_the_resourcemanager_is_remembered_over_connections() -> None:
