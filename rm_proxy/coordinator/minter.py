@@ -44,7 +44,7 @@ class Minter:
         container: has its id, type, priority and request id; size: as it was asked for, without other resources.
         """
         node = self._state.nodes.get(node_id)
-        keys = self.ring.keys(node_id, now_s) if self.on else None
+        keys = self.ring.keys(node_id, now_s)
         if keys is None or node is None or node.yarn is None or not node.yarn.running or node.unusable:
             return None
         limits, yarn = self._state.limits, node.yarn

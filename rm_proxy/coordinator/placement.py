@@ -154,7 +154,7 @@ class Placer:
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-        if not self.state.grants.seen:
+        if not self.state.grants.seen and (q is None or not q.minted):
             self.state.grants.granted()
         node = self.state.nodes.get(live.node_id)
         if node is not None:

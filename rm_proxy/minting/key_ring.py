@@ -12,7 +12,7 @@ from typing import Final
 from rm_proxy.minting.tokens import NodeKeys
 
 FRESH_S: Final = 120.0
-"""Keys that were not reported for so long are not used: their node may have got others. Relays report each 30 s."""
+"""Age of a report from which on its keys are not used: the node may have other ones. Relays report each 30 s."""
 MAX_NODES: Final = 20_000
 """Nodes whose keys are stored; those of further ones are not taken."""
 TRIAL_S: Final = 300.0

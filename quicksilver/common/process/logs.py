@@ -59,7 +59,7 @@ def get_logger(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def debug_check(name: str) -> Callable[[], bool]:
-    """Return a function that tells whether a module's lines of level debug are written; cheaper than such a line."""
+    """Return a function that returns whether a module writes lines of level debug; it is cheaper than such a line."""
     return partial(logging.getLogger(name).isEnabledFor, logging.DEBUG)
 
 

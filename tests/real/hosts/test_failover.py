@@ -35,9 +35,10 @@ def shells(cluster: HostCluster, started: Clients) -> Client:
     return started.add(start_shell(cluster, "GUARANTEED", TASKS, sleep_s=TASK_S))
 
 
-# A ResourceManager that takes over reports completed containers again of which its NodeManagers were not yet told that
-# the master knows. Distributed shell counts them twice, and ends before all tasks ran: on stock YARN, in the second of
-# these tests, 38 to 46 of 48 in five runs. The promise is that quicksilver adds nothing to that.
+# After a failover the new ResourceManager reports completed containers again, if it had not yet confirmed to their
+# NodeManagers that the master knows. Distributed shell counts them twice, and ends before all tasks ran: on stock
+# YARN, in the second of these tests, 38 to 46 of 48 in five runs. The promise is that quicksilver adds nothing to
+# that.
 
 
 def test_the_active_resource_manager_dies(stack: HostDaemons, cluster: HostCluster) -> None:

@@ -118,7 +118,7 @@ def contended(**policies: Any) -> tuple[Coordinator, App, App]:
 
 
 def sheds_by_second(world: Coordinator, batch: App, urgent: App, until_s: int) -> dict[int, int]:
-    """Return how many containers the nodes are told to end, by second."""
+    """Return how many containers nodes get orders to end, by second."""
     sheds = {}
     for now_s in range(3, until_s):
         world.rounds.all_parts(now_s)

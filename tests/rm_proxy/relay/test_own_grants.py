@@ -94,6 +94,7 @@ def test_containers_are_granted_on_their_nodes_and_the_resource_manager_is_infor
     assert {(c.execution_type, c.allocation_request_id) for c in got} == {(y.GUARANTEED, -1)}, "as it asked"
     assert {ids.node_id_text(token.nodeId) for token in answer.nm_tokens} == {ids.node_id_text(c.nodeId) for c in got}
     assert [type(effect) for effect in master.wire.effects] == [Granted, Announce] * 2
+    assert not master.world.grants.seen, "the ResourceManager itself granted nothing yet"
     empty = master.calls(ask(1))
     assert empty.method == "allocate" and not inner_or_plain(empty).ask
 
@@ -229,8 +230,8 @@ def test_where_it_is_off_other_distributed_schedulers_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "size"),
+    ("size", "rounded"),
     [((100, 1), (512, 1)), ((513, 1), (1024, 1)), ((1024, 3), (1024, 3)), ((9000, 9), (8192, 8))],
 )
-def test_sizes_are_rounded_as_the_scheduler_rounds_them(asked: tuple[int, int], size: tuple[int, int]) -> None:
-    assert normalised(Resources(*asked), Resources(512, 1), Resources(8192, 8)) == Resources(*size)
+def test_sizes_are_rounded_as_the_scheduler_rounds_them(size: tuple[int, int], rounded: tuple[int, int]) -> None:
+    assert normalised(Resources(*size), Resources(512, 1), Resources(8192, 8)) == Resources(*rounded)
