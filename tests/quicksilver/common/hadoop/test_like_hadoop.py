@@ -43,6 +43,7 @@ OTHER_DEFAULTS: Final[dict[str, dict[str, str | None]]] = {
     | {"hadoop.security.token.service.use_ip": None, "yarn.nodemanager.elastic-memory-control.enabled": None},
     "3.2.4": _UNTIL_3_2,
     "3.3.6": _UNTIL_3_3,
+    "3.5.0": {"yarn.nodemanager.linux-container-executor.cgroups.v2.enabled": "false"},
 }
 READ_OTHERWISE: Final = {("3.1.1", "elements")}
 """Folders that a version reads in another way: 3.1 leaves out CDATA sections."""
