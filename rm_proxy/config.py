@@ -58,9 +58,10 @@ class ProxySettings(SettingsModel):
     round_s: float = Field(1.0, gt=0, le=20)
     """Time between two rounds of the coordinator."""
     nodes_refresh_s: float = Field(5.0, gt=0)
-    """How often nodes are read from the ResourceManager."""
+    """How often nodes are read from the ResourceManager, less often if that took 2 % of a core."""
     apps_refresh_s: float = Field(5.0, gt=0)
-    """How often applications are read from the ResourceManager; a new attempt is looked up at once."""
+    """How often applications are read from the ResourceManager, only new ones where all would take 2 % of a core; a new
+    attempt is looked up at once."""
     queues_refresh_s: float = Field(10.0, gt=0)
     """How often queues and their use are read from the ResourceManager."""
     rm_timeout_s: float = Field(5.0, gt=0)

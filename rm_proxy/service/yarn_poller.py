@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from itertools import islice
 from time import monotonic
 from typing import Final, TypeVar
@@ -21,6 +21,7 @@ from rm_proxy.coordinator.promotion_choice import promotes
 from rm_proxy.coordinator.rounds import BREAK_EVERY
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.reading_pace import ReadingPace
 from rm_proxy.store.writer import Writer
 from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
 
@@ -32,6 +33,8 @@ SEEN_EVERY_S: Final = 60.0
 """Seconds between two records of a node that did not change."""
 ENDS_A_LOOK: Final = 50
 """Applications without a master here whose end is looked up in one refresh, at most."""
+LATE_S: Final = 60.0
+"""How much later than a younger one an application may appear in the list."""
 UNKNOWN_S: Final = 180.0
 """A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
@@ -65,6 +68,9 @@ class YarnPoller:
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
         self._without_end: set[str] = set()
         """Applications that are over, and of whose end the ResourceManager knows nothing."""
+        self._newest_s = 0.0
+        """The latest submission that was read, by the ResourceManager's clock."""
+        self._read_at_once()
 
     def start(self) -> None:
         """Start the clocks; everything is read once at once."""
@@ -94,7 +100,12 @@ class YarnPoller:
 
     async def first(self) -> None:
         """Read everything once."""
+        self._read_at_once()
         await asyncio.gather(self.identity(), self.grants(), self.nodes(), self.apps(), self.queues())
+
+    def _read_at_once(self) -> None:
+        settings = self._settings
+        self._nodes_pace, self._apps_pace = ReadingPace(settings.nodes_refresh_s), ReadingPace(settings.apps_refresh_s)
 
     async def identity(self) -> None:
         """Find out which run of the ResourceManager serves, where containers are granted in its name."""
@@ -147,10 +158,14 @@ class YarnPoller:
             self._on_fault()
 
     async def nodes(self) -> None:
-        """Read the nodes."""
+        """Read the nodes, unless the list is long and was read a moment ago."""
         await self.identity()
+        pace = self._nodes_pace
+        if not pace.due(monotonic()):
+            return
         nodes = await self._read("nodes", self._yarn.nodes)
         if nodes is not None:
+            pace.took(self._yarn.cost_s["/nodes"], monotonic())
             now_s = time.time()
             self._coordinator.yarn_nodes(nodes, now_s)
             self._recorded = {n: seen for n, seen in self._recorded.items() if n in self._coordinator.nodes}
@@ -167,14 +182,27 @@ class YarnPoller:
             self._writer.node(view, now_s)
 
     async def apps(self) -> None:
-        """Read running applications, and known ones that are not running any more: those have ended, and when."""
-        apps = await self._read("apps", self._yarn.apps)
+        """Read running applications, and known ones that are not running any more: those have ended, and when.
+
+        Where the list is long and was read a moment ago, only new applications are read.
+        """
+        pace = self._apps_pace
+        whole = pace.due(monotonic())
+        since_s = 0.0 if whole else max(0.0, self._newest_s - LATE_S)
+        apps = await self._read("apps", lambda: self._yarn.apps(since_s=since_s))
         if apps is None:
             return
         for number, record in enumerate(apps, 1):
             self._known(record)
+            self._newest_s = max(self._newest_s, record.submitted_s)
             if number % BREAK_EVERY == 0:
                 await asyncio.sleep(0)
+        if whole:
+            pace.took(self._yarn.cost_s["/apps"], monotonic())
+            await self._look_for_ends(apps)
+
+    async def _look_for_ends(self, apps: Collection[AppRecord]) -> None:
+        """Read known applications that are not among the running ones."""
         running = {record.id for record in apps}
         app_ids = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
         records = self._coordinator.inventory.records

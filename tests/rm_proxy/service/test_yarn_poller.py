@@ -266,3 +266,31 @@ def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> N
     assert poller._yarn.queues.await_count == 2, "no more once it is known"
     assert not world.inventory.lacks_capacity
     assert not coordinator(nodes=0).inventory.lacks_capacity, "without nodes there is none to know"
+
+
+def test_long_lists_are_read_more_seldom_and_new_applications_as_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(yarn_poller, "monotonic", lambda: now_s)
+    world = coordinator(nodes=1)
+    record = world.inventory.records[APP]
+    record = replace(record, submitted_s=1000.0)
+
+    async def story() -> YarnPoller:
+        nonlocal now_s
+        poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://127.0.0.1:1", Mock(), Mock())
+        poller._yarn = rest = Mock(cost_s={"/nodes": 0.3, "/apps": 0.4})
+        rest.nodes, rest.apps = AsyncMock(return_value=[yarn_node(1)]), AsyncMock(return_value=[record])
+        for now_s in range(0, 45, 5):  # noqa: B007 read above
+            await poller.nodes()
+            await poller.apps()
+        now_s = 41.0
+        await poller.nodes()  # 0.3 s of CPU each 15 s
+        rest.identity = rest.cluster = rest.queues = AsyncMock(return_value=[])
+        monkeypatch.setattr(poller, "grants", AsyncMock())
+        await poller.first()
+        return poller
+
+    rest: Any = loops.run(story())._yarn
+    assert rest.nodes.await_count == 3 + 1, "at 0, 15 and 30 s, and at once for a new ResourceManager"
+    since = [call.kwargs["since_s"] for call in rest.apps.await_args_list]
+    assert since == [0.0, *[940.0] * 3, 0.0, *[940.0] * 3, 0.0, 0.0]

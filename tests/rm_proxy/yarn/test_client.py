@@ -11,6 +11,7 @@ import pytest
 from policies.model import Resources
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from rm_proxy.yarn.client import YarnRest, YarnRestError
+from rm_proxy.yarn.models import NodesAnswer
 from tests.paths import DATA
 
 RECORDED = DATA / "rm_proxy"
@@ -241,3 +242,45 @@ def test_whether_the_resourcemanager_promotes(
 def test_who_may_not_read_the_configuration_is_told_so(rm: Callable[[Answers], Blocking]) -> None:
     with pytest.raises(RefusedError):
         rm({"/conf": (403, "{}")}).auto_update()
+
+
+def test_a_long_list_is_read_record_by_record(
+    rm: Callable[[Answers], Blocking], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = json.loads(recorded("nodes")[1])["nodes"]["node"][0]
+    answer = json.dumps({"nodes": {"node": [record | {"id": f"n{number}:1"} for number in range(500)]}}, indent=1)
+    monkeypatch.setattr(NodesAnswer, "model_validate", None)  # what reads a whole answer
+    assert [node.id for node in rm({"/nodes": (200, answer)}).nodes()] == [f"n{number}:1" for number in range(500)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "place"),
+    [
+        ('{"nodes":{"node":[{"id":"n:1"}]}}', "nodes.node.0.rack"),
+        ('{"nodes":{"node":{"id":"n:1"}}}', "nodes.node"),
+        ('{"nodes":{"node":7}}', "nodes.node"),
+    ],
+)
+def test_a_record_that_is_none_is_named(rm: Callable[[Answers], Blocking], answer: str, place: str) -> None:
+    with pytest.raises(YarnRestError, match=f"unexpected answer: {place}: "):
+        rm({"/nodes": (200, answer)}).nodes()
+
+
+@pytest.mark.parametrize(
+    "rest", ["", "]", "]}", "]}}x", ",]}}", "[" * 100_000], ids=["cut", "list", "object", "more", "comma", "deep"]
+)
+def test_a_list_that_is_cut_is_no_json(rm: Callable[[Answers], Blocking], rest: str) -> None:
+    whole = recorded("nodes")[1]
+    with pytest.raises(RefusedError, match="instead of JSON"):
+        rm({"/nodes": (200, whole[: whole.rindex("]")] + rest)}).nodes()
+
+
+def test_a_list_with_more_beside_it_is_read(rm: Callable[[Answers], Blocking]) -> None:
+    answer = json.loads(recorded("nodes")[1])
+    answer["nodes"]["total"] = 1
+    assert len(rm({"/nodes": (200, json.dumps(answer))}).nodes()) == 1
+
+
+def test_applications_since(rm: Callable[[Answers], Blocking]) -> None:
+    rm({"/apps": recorded("apps")}).apps(["RUNNING"], 12.5)
+    assert asked[0][1]["startedTimeBegin"] == ["12500"]
