@@ -23,8 +23,6 @@ class Emptying:
 
     def __init__(self, state: NodeState, endings: Endings, policies: NodePolicies) -> None:
         self.state, self._endings, self._policies = state, endings, policies
-        self.until_s: float | None = None
-        """When the containers that still run are killed; None without a time limit."""
         self._is_over = False
 
     def drain(self, event: Drain) -> None:
@@ -32,32 +30,33 @@ class Emptying:
         if event.by != BY:
             return
         for container in self._running():
-            if container.kill_s is not None and container.kill_s == self.until_s:
+            if container.kill_s is not None and container.kill_s == self.state.drain_until_s:
                 container.kill_s = None
-        before, self._is_over = self.until_s, False
-        self.until_s = None if event.timeout_s is None or not event.on else event.now_s + event.timeout_s
-        if self.until_s != before:
+        before, self._is_over = self.state.drain_until_s, False
+        until_s = None if event.timeout_s is None or not event.on else event.now_s + event.timeout_s
+        self.state.drain_until_s = until_s
+        if until_s != before:
             self.state.out.append(ReportSoon())
         self.tick(event.now_s)
 
     def deadline_s(self) -> float | None:
         """Return when the next notices or the kills are due; None for never."""
-        if self.until_s is None or self._is_over:
+        if self.state.drain_until_s is None or self._is_over:
             return None
         unnoticed = [c for c in self._running() if c.kill_s is None and self._notice_s(c) > 0]
-        return min((self.until_s - self._notice_s(c) for c in unnoticed), default=self.until_s)
+        return min((self.state.drain_until_s - self._notice_s(c) for c in unnoticed), default=self.state.drain_until_s)
 
     def tick(self, now_s: float) -> None:
         """Give the notices that are due; kill at the end of the time limit."""
-        if self.until_s is None or self._is_over:
+        if self.state.drain_until_s is None or self._is_over:
             return
-        self._is_over = now_s >= self.until_s
+        self._is_over = now_s >= self.state.drain_until_s
         noticed = False
         for container in list(self._running()):
             if self._is_over:
                 self._endings.kill(container, self.state.drains.get(BY, ""), "drain", now_s)
-            elif container.kill_s is None and self._notice_s(container) >= self.until_s - now_s:
-                container.kill_s, noticed = self.until_s, True
+            elif container.kill_s is None and self._notice_s(container) >= self.state.drain_until_s - now_s:
+                container.kill_s, noticed = self.state.drain_until_s, True
         if noticed:
             self.state.out.append(ReportSoon())
 

@@ -19,6 +19,7 @@ from quicksilver.common.messages import ContainerEvent, Grant
 from sidecar.cpu_sharing.events import NEW, Story
 from sidecar.cpu_sharing.share import CoreShare
 from sidecar.node.container import Container
+from sidecar.node.emptying import BY
 from sidecar.node.events import Start
 from sidecar.node.node_state import NodeState
 from sidecar.node.phases import KEPT, KILLED, STARTS, Phase
@@ -111,6 +112,16 @@ def record(container: Container, share: CoreShare | None) -> dict[str, object]:
     }
 
 
+class AdminDrain(BaseModel):
+    """A drain by an admin, which holds until an admin ends it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reason: str
+    until_s: float | None = None
+    """When containers that still run are killed; None: they run to their ends."""
+
+
 @dataclass(slots=True)
 class MemoryRecord:
     """The whole content of a journal."""
@@ -126,6 +137,7 @@ class MemoryRecord:
     """Containers whose end was reported before they ran, with the time."""
     events: dict[int, ContainerEvent] = field(default_factory=dict)
     """Events that the proxy has not acknowledged, by their number."""
+    drain: AdminDrain | None = None
 
     def take(self, line: str) -> None:
         """Apply one line. Raises BadJournalError."""
@@ -167,6 +179,9 @@ class MemoryRecord:
 
     def _take_acked(self, value: int, _: object) -> None:
         self.events = {seq: event for seq, event in self.events.items() if seq > value}
+
+    def _take_drain(self, value: dict[str, Any] | None, _: object) -> None:
+        self.drain = None if value is None else AdminDrain.model_validate(value)
 
     def _take_served(self, value: dict[str, dict[str, Any]], _: object) -> None:
         for container_id, story in value.items():
@@ -221,11 +236,23 @@ def served_line(stories: dict[str, Story]) -> str:
     return _json({"served": {container_id: story._asdict() for container_id, story in stories.items()}})
 
 
+def drain_of(state: NodeState) -> AdminDrain | None:
+    """Return the present drain by an admin."""
+    reason = state.drains.get(BY)
+    return None if reason is None else AdminDrain(reason=reason, until_s=state.drain_until_s)
+
+
+def drain_line(drain: AdminDrain | None) -> str:
+    """Return the line that records an admin's drain, None where it ended."""
+    return _json({"drain": drain})
+
+
 def all_lines(state: NodeState, node: str, boot: str, events: Iterable[ContainerEvent]) -> Iterator[str]:
     """Yield the lines of a new, complete journal."""
     yield head_line(node, boot, state.seq)
     for container_id in (*state.announced, *state.over, *state.containers):
         yield line_of(state, container_id)
+    yield drain_line(drain_of(state))
     for event in events:
         yield event_line(event)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sidecar.cpu_sharing.events import ReadyContainer, Resized, Served, Squeezed
 from sidecar.node.container import Rules
-from sidecar.node.emptying import Emptying
+from sidecar.node.emptying import BY, Emptying
 from sidecar.node.endings import Endings
 from sidecar.node.events import (
     Adopted,
@@ -80,7 +80,7 @@ class SidecarNode:
     def _by_event(self) -> dict[type[Any], Handler]:
         """Return the handler of each class of events."""
         return {
-            Restored: self.recovery.restored,
+            Restored: self._restored,
             Granted: self.admission.granted,
             Dropped: self.admission.dropped,
             Arrived: self.admission.arrived,
@@ -137,6 +137,13 @@ class SidecarNode:
         return min((at_s for at_s in deadlines if at_s is not None), default=None)
 
     # Events of the node itself
+
+    def _restored(self, event: Restored) -> None:
+        self.recovery.restored(event)
+        drain = event.memory.drain
+        if drain is not None:
+            timeout_s = None if drain.until_s is None else max(0.0, drain.until_s - event.now_s)
+            self._drain(Drain(True, drain.reason, event.now_s, BY, timeout_s))
 
     def _drain(self, event: Drain) -> None:
         self.orders.drain(event)

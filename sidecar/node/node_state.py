@@ -43,6 +43,8 @@ class NodeState:
         self.free_physical_mb: int | None = None
         self.drains: dict[str, str] = {}
         """Why nothing is held, keyed by the party that wants the drain."""
+        self.drain_until_s: float | None = None
+        """When the containers that still run are killed, where an admin drains the node; None without a time limit."""
         self.nm_down = ""
         """Why the NodeManager takes no starts; "" when it does."""
         self.squeezed = ""

@@ -46,7 +46,7 @@ def picture(node: SidecarNode, now_s: float, default_expected_s: float = DEFAULT
         "since_queueable_s": round(since_queueable_s(node, now_s), 3),
         "draining": bool(state.draining),
         "drain_reason": state.draining,
-        "empty_in_s": _left_s(node.emptying.until_s, now_s),
+        "empty_in_s": _left_s(state.drain_until_s, now_s),
         "nm_down": state.nm_down,
         "containers": containers(node, now_s, ahead),
         "release": state.to_release(),

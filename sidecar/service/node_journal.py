@@ -11,7 +11,17 @@ from quicksilver.common.messages import ContainerEvent
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Story
 from sidecar.node.events import Command, ReportEvent
-from sidecar.node.journal_records import MemoryRecord, acked_line, all_lines, event_line, line_of, served_line
+from sidecar.node.journal_records import (
+    AdminDrain,
+    MemoryRecord,
+    acked_line,
+    all_lines,
+    drain_line,
+    drain_of,
+    event_line,
+    line_of,
+    served_line,
+)
 from sidecar.node.node import SidecarNode
 from sidecar.service.journal_file import Journal
 
@@ -43,6 +53,7 @@ class NodeJournal:
         self._file = Journal(path, lambda: all_lines(node.state, node_name, identity.boot, unacknowledged))
         self._written: dict[str, Story] = {}
         """Container to the CPU time that was written last."""
+        self._drain: AdminDrain | None = None
 
     @property
     def failures(self) -> int:
@@ -63,11 +74,16 @@ class NodeJournal:
 
     def renew(self) -> None:
         """Rewrite the whole journal."""
+        self._drain = drain_of(self._node.state)
         self._file.renew()
 
     def write_changes(self, changed: Iterable[str], commands: Sequence[Command]) -> None:
         """Write the changes, before any dependent message leaves."""
         lines = [line_of(self._node.state, container_id) for container_id in changed]
+        drain = drain_of(self._node.state)
+        if drain != self._drain:
+            self._drain = drain
+            lines.append(drain_line(drain))
         lines += [event_line(command.event) for command in commands if isinstance(command, ReportEvent)]
         self._file.write(lines)
 
