@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, Final
 import click
 
 from quicksilver_lab.bench import results
+from quicksilver_lab.bench.load.haproxy import compare, haproxy
 from quicksilver_lab.bench.load.loadgen import LoadPhase, LoadProcess, Measured
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
 from quicksilver_lab.bench.rig import RM_OPTIONS, Progress, Rig, running, submit
@@ -36,6 +38,12 @@ class RelayPlan:
     warm_up_s: float = 0.5
     paced_s: float = 5.0
     interval_s: float = 1.0
+
+    def beside_haproxy(self) -> list[LoadPhase]:
+        """Return the rounds of the comparison with HAProxy: busy and paced, for each number of masters."""
+        busy = [LoadPhase(masters, self.warm_up_s, self.seconds, 0) for masters in self.masters]
+        paced = [LoadPhase(masters, 1.0, self.paced_s, 0, self.interval_s) for masters in self.masters]
+        return [phase for phase in (*busy, *paced) for _ in range(self.rounds)]
 
 
 def measure(rig: Rig, plan: RelayPlan, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -162,13 +170,28 @@ def _masters(_context: click.Context, _parameter: click.Parameter, value: str) -
 @click.option("--masters", default="100,1000", show_default=True, callback=_masters, help="Application masters.")
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Rounds of each measurement.")
 @click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(0.5), help="Of one closed-loop round.")
+@click.option(
+    "--haproxy",
+    "program",
+    default=lambda: shutil.which("haproxy") or "",
+    show_default="the one that is installed",
+    help="Program that is measured beside the proxy; without one that part is left out.",
+)
 @click.option("--dir", "workdir", default="run/bench-relay", show_default=True, type=click.Path(path_type=Path))
 @click.option(
     "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
 )
 @click.option("--base-port", default=26000, show_default=True, help="First port of the cluster.")
-def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, folder: Path, base_port: int) -> None:
-    """Empty allocates direct and through the proxy.
+def relay(
+    masters: tuple[int, ...],
+    rounds: int,
+    seconds: float,
+    program: str,
+    workdir: Path,
+    folder: Path,
+    base_port: int,
+) -> None:
+    """Empty allocates direct and through the proxy, and through HAProxy where there is one.
 
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
@@ -178,6 +201,12 @@ def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, 
     about["settings"] = asdict(plan) | {"rm_java_opts": RM_OPTIONS, "proxy": "active mode, only_q, SQLite store"}
     with running(workdir, base_port, progress) as rig:
         result, raw = measure(rig, plan, progress)
+        if program:
+            with haproxy(program, workdir, rig.direct) as (address, pid):
+                beside = compare(rig, address, pid, masters, plan.beside_haproxy(), progress)
+            result["beside_haproxy"], raw["beside_haproxy"] = beside
+        else:
+            progress("no HAProxy: install it, or name it with --haproxy, to have it measured beside the proxy")
     result = {"benchmark": "relay", **result, **about}
     path = results.write("relay", result, raw, folder)
     progress(f"written to {path}")

@@ -2,17 +2,21 @@
 
 import json
 import os
+import shutil
+import socket
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.cli import bench
+from quicksilver_lab.bench.load.haproxy import haproxy, relay_figures
 from quicksilver_lab.bench.load.loadgen import LoadPhase, Measured
 from quicksilver_lab.bench.procstat import cpu_s, rss_mb
-from quicksilver_lab.bench.relay import closed_figures, paced_figures
+from quicksilver_lab.bench.relay import RelayPlan, closed_figures, paced_figures
 from quicksilver_lab.bench.stats import percentile, spread
 
 
@@ -51,6 +55,45 @@ def test_added_latency_is_within_one_round() -> None:
     assert figures["added_p50_ms"] == {"median": 0.2, "min": 0.1, "max": 0.2}
     assert figures["throughput_ratio"]["median"] == 1
     assert figures["proxy_cpu_us_per_allocate"]["median"] == 10_000
+
+
+def test_what_a_call_costs_is_compared_with_haproxy_round_by_round() -> None:
+    def pair(blind_s: float, proxy_s: float, calls: int) -> tuple[Measured, Measured]:
+        blind = Measured(2.0, ([100] * calls, []), {"haproxy": blind_s, "proxy": 9.0}, 0.1)
+        return blind, Measured(2.0, ([], [300] * calls), {"haproxy": 9.0, "proxy": proxy_s}, 0.4)
+
+    figures = relay_figures([pair(0.001, 0.004, 100), pair(0.002, 0.004, 50), pair(0.001, 0.003, 100)])
+    assert figures["cpu_ratio"] == {"median": 3, "min": 2, "max": 4}
+    assert figures["haproxy"]["cpu_us"] == {"median": 10, "min": 10, "max": 40}
+    assert figures["proxy"]["p50_ms"]["median"] == 0.3 and figures["haproxy"]["rate_per_s"]["max"] == 50
+    assert figures["generator_late_ms"] == 0.4
+
+
+def test_haproxy_is_measured_busy_and_at_each_pace() -> None:
+    phases = RelayPlan(masters=(100, 1000), rounds=2, interval_s=1.0).beside_haproxy()
+    assert [(phase.masters, phase.interval_s) for phase in phases[::2]] == [(100, 0), (1000, 0), (100, 1), (1000, 1)]
+    assert phases[::2] == phases[1::2]
+
+
+@pytest.mark.skipif(shutil.which("haproxy") is None, reason="needs haproxy")
+def test_haproxy_relays_bytes(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with haproxy(str(shutil.which("haproxy")), tmp_path, server.getsockname()) as (address, pid):
+            with socket.create_connection(address) as client:
+                client.sendall(b"ask")
+                while (connection := server.accept()[0]).recv(3) != b"ask":  # what tried whether it listens
+                    connection.close()
+                connection.sendall(b"answer")
+                assert client.recv(6) == b"answer"
+                connection.close()
+            assert cpu_s(pid) >= 0
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(address)
+
+
+def test_haproxy_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(QuicksilverError, match="HAProxy did not come up"), haproxy("/bin/false", tmp_path, ("h", 1)):
+        raise AssertionError
 
 
 def test_masters_are_split_over_both_sides_and_swapped() -> None:
