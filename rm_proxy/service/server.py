@@ -368,10 +368,11 @@ class Proxy:
         self.store.close()
         log.info("proxy stopped")
 
-    def _identified(self, attempt_id: str) -> None:
-        """Look a new attempt's application up."""
-        self.poller.application(self.coordinator.attempt(attempt_id).app_id)
+    def _identified(self, attempt_id: str) -> asyncio.Task[None] | None:
+        """Look a new attempt's application up; returns that reading, None where it is known."""
+        reading = self.poller.application(self.coordinator.attempt(attempt_id).app_id)
         self.effects.handle(self.coordinator.take_urgent())
+        return reading
 
     def _on_round(self) -> None:
         now_s = time.time()

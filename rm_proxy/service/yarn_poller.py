@@ -234,12 +234,15 @@ class YarnPoller:
                 "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
             )
 
-    def application(self, app_id: str) -> None:
-        """Look an application up at once, unless it is known or being looked up."""
-        if self._coordinator.apps.app(app_id) is None and app_id not in self._looking_up:
+    def application(self, app_id: str) -> asyncio.Task[None] | None:
+        """Look an application up at once unless it is known; returns that reading, which may be under way already."""
+        if self._coordinator.apps.app(app_id) is not None:
+            return None
+        if app_id not in self._looking_up:
             task = asyncio.get_running_loop().create_task(self._look_up(app_id))
             self._looking_up[app_id] = task
             task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
+        return self._looking_up[app_id]
 
     async def _look_up(self, app_id: str) -> None:
         answer = await self._read("apps", lambda: self._looked_up(app_id))

@@ -45,6 +45,10 @@ _SETTINGS: Final = {
 FINISH_S: Final = 2.0
 """Seconds within which open calls are answered when the proxy stops."""
 _FINISHING: Final = "the proxy stops"
+LOOKUP_WAIT_S: Final = 1.0
+"""How long an application master is not read while its application's record is: without it all it asks for goes
+guaranteed."""
+_LOOKING_UP: Final = "its application is looked up"
 
 
 class Connections:
@@ -99,8 +103,9 @@ class ConnectionParts:
     connections: Connections
     upstream: Upstream
     handle_effects: Callable[[Iterable[Effect]], None]
-    identified: Callable[[str], None]
-    """Called with the id of an attempt that connected."""
+    identified: Callable[[str], asyncio.Task[None] | None]
+    """Called with the id of an attempt that connected; returns the reading of its application's record, if it is under
+    way."""
     write_note: Callable[[str, Note], None]
     """Writes what changed of an attempt into the journal, before the bytes that depend on it leave."""
     fault: Callable[[FaultKind, str], None]
@@ -238,9 +243,16 @@ class AmConnection(PairedSocket):
                 "the ResourceManager takes no containers of our own", attempt=command.attempt_id, why=command.why
             )
         elif isinstance(command, Identified):
-            parts.identified(command.attempt_id)
+            self._hold_until(parts.identified(command.attempt_id))
         elif isinstance(command, PassedThrough):
             _passed_through(parts, self.peer, command)
+
+    def _hold_until(self, reading: asyncio.Task[None] | None) -> None:
+        """Let the first calls wait for the record of their application, for LOOKUP_WAIT_S at most."""
+        if reading is not None:
+            self.hold(_LOOKING_UP)
+            asyncio.get_running_loop().call_later(LOOKUP_WAIT_S, self.release, _LOOKING_UP)
+            reading.add_done_callback(lambda _: self.release(_LOOKING_UP))
 
     def finish(self) -> None:
         """Stop reading calls, and close when the open ones are answered."""

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -88,6 +89,8 @@ class Hub:
         self.limits = self.connections.limits
         self.faults: list[tuple[FaultKind, str]] = []
         self.renewed: list[str] = []
+        self.lookup: asyncio.Task[None] | None = None
+        """What the record of each application comes with."""
 
     @property
     def open_connections(self) -> set[AmConnection]:
@@ -109,7 +112,7 @@ class Hub:
                 upstream, False, self.settings, self.coordinator, self.metrics, recovery, lambda: None, closes
             ),
             handle_effects=lambda effects: None,
-            identified=lambda attempt_id: None,
+            identified=lambda attempt_id: self.lookup,
             write_note=lambda attempt_id, note: None,
             fault=lambda kind, app_id: self.faults.append((kind, app_id)),
             restore=self.renewed.append,
@@ -183,6 +186,41 @@ def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
     with capture_logs() as logs:
         whole(test, handshake_timeout_s=4.0)
     assert len([line for line in logs if "did not log in" in line["event"]]) == 1, "one line for all of them"
+
+
+def test_the_first_calls_wait_for_the_record_of_their_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        answered = asyncio.Event()
+
+        async def record() -> None:
+            await answered.wait()
+
+        hub.lookup = asyncio.create_task(record())
+        master = await RegisteredMaster.connect("127.0.0.1", port)
+        beat = asyncio.create_task(master.beat())
+        await asyncio.wait([beat], timeout=0.2)
+        assert not beat.done()
+        answered.set()
+        assert await beat == 1 and await master.beat() == 2
+        master.close()
+
+    monkeypatch.setattr(am_connections, "LOOKUP_WAIT_S", 60.0)
+    whole(test)
+
+
+def test_without_an_answer_the_first_calls_wait_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(am_connections, "LOOKUP_WAIT_S", 0.3)
+
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        hub.lookup = asyncio.create_task(asyncio.sleep(60))
+        begun_s = monotonic()
+        master = await RegisteredMaster.connect("127.0.0.1", port)
+        assert await master.beat() == 1 and monotonic() - begun_s >= 0.3
+        master.close()
+        await hub.until(lambda: not hub.connections.open)
+        hub.lookup.cancel()  # after the connection: nothing is left to release
+
+    whole(test)
 
 
 def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
