@@ -74,3 +74,6 @@ class Policy:
     alike: bool = False
     """Of a `route` or `quota` policy: its answer depends neither on chance nor on how many containers the application
     holds or has asked for, so that one answer holds for all containers of a request that are alike."""
+    together: bool = False
+    """Of a `quota` policy that is asked at binding: where it allows one container of the size of several alike ones, it
+    allows each of these after the other."""

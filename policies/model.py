@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import Final
+from typing import Any, Final
 
-from policies.value_types import replace, value_type
+from policies.value_types import changer, draft_of, value_type
 
 Candidates = Sequence[tuple[str, float]]
 """Nodes for one container with their scores, best first; the lower the better."""
@@ -54,18 +54,27 @@ class Resources:
     vcores: float = 0
 
     def __add__(self, addend: Resources) -> Resources:
-        return _resources(Resources, self.memory_mb + addend.memory_mb, self.vcores + addend.vcores)
+        draft = _new(_Draft)
+        draft.memory_mb = self.memory_mb + addend.memory_mb
+        draft.vcores = self.vcores + addend.vcores
+        draft.__class__ = Resources
+        return draft  # type: ignore[no-any-return]
 
     def __sub__(self, subtrahend: Resources) -> Resources:
-        return _resources(Resources, self.memory_mb - subtrahend.memory_mb, self.vcores - subtrahend.vcores)
+        draft = _new(_Draft)
+        draft.memory_mb = self.memory_mb - subtrahend.memory_mb
+        draft.vcores = self.vcores - subtrahend.vcores
+        draft.__class__ = Resources
+        return draft  # type: ignore[no-any-return]
 
     def fits(self, room: Resources) -> bool:
         """Return whether this amount is within `room` in both dimensions."""
         return self.memory_mb <= room.memory_mb and self.vcores <= room.vcores
 
 
-_resources: Final[Callable[[type[Resources], int, float], Resources]] = Resources.__new__  # type: ignore[assignment]
-"""Makes one without the detour over the type: sums are made often."""
+_new: Final[Callable[[Any], Any]] = object.__new__
+_Draft: Final = draft_of(Resources)
+"""Sums are made often, so that they are made without a call."""
 _NOTHING: Final = Resources()
 
 
@@ -267,6 +276,14 @@ class NodeView:
     """Part of the containers there that were not lost, lately."""
 
     @property
+    def load(self) -> float:
+        """Return the larger of the used shares of memory and vcores, 0 when empty."""
+        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
+        memory = (used_g.memory_mb + used_q.memory_mb) / (capacity.memory_mb or 1)
+        vcores = (used_g.vcores + used_q.vcores) / (capacity.vcores or 1)
+        return memory if memory > vcores else vcores
+
+    @property
     def wait_s(self) -> float:
         """Return how long one more queueable container would wait here: Tq + Tr (Mercury §4.2)."""
         return self.queued_s + self.remaining_s
@@ -365,14 +382,14 @@ class QueueView:
     def plus(self, user: str, more: Resources) -> QueueView:
         """Return the queue with `more` used by queueable containers of a user; negative for less."""
         by_user = dict(self.user_used_q)
-        by_user[user] = by_user.get(user, Resources()) + more
-        return replace(
-            self,
-            used_q=self.used_q + more,
-            user_used_q=by_user,
-            parents=tuple(replace(parent, used_q=parent.used_q + more) for parent in self.parents),
-            cluster_used_q=self.cluster_used_q + more,
-        )
+        before = by_user.get(user)
+        by_user[user] = before + more if before is not None else more
+        parents = tuple([_parent_with(parent, parent.used_q + more) for parent in self.parents])
+        return _queue_with(self, self.used_q + more, by_user, parents, self.cluster_used_q + more)
+
+
+_parent_with: Final = changer(ParentView, "used_q")
+_queue_with: Final = changer(QueueView, "used_q", "user_used_q", "parents", "cluster_used_q")
 
 
 @value_type

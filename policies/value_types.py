@@ -42,7 +42,6 @@ def value_type(cls: type[T]) -> type[T]:
         scope[f"default_{name}"] = default
         arguments.append(name if default is MISSING else f"{name}=default_{name}")
         body.append(f"    draft.{name} = {name}")
-    copies = [f"    draft.{name} = value.{name}" for name in names]
     source = [
         f"def __new__(cls, {', '.join(arguments)}):",
         "    draft = new(Draft)",
@@ -51,15 +50,38 @@ def value_type(cls: type[T]) -> type[T]:
         "    return draft",
     ]
     exec("\n".join(source), scope)  # as dataclasses does it: one function for each class
-    copier = ["def _draft_of(value):", "    draft = new(Draft)", *copies, "    return draft"]
-    own_scope: dict[str, Any] = {"__name__": __name__, "new": object.__new__, "Draft": draft}
-    exec("\n".join(copier), own_scope)
     scope["__new__"].__qualname__ = f"{cls.__qualname__}.__new__"
     cls.__new__ = scope["__new__"]  # type: ignore[method-assign]
     del cls.__init__
-    cls._draft_of = own_scope["_draft_of"]  # type: ignore[attr-defined]
+    cls._draft, cls._changers = draft, {}  # type: ignore[attr-defined]
     cls.__reduce__ = _reduce  # type: ignore[assignment,method-assign]
     return cls
+
+
+def draft_of(cls: type) -> Any:
+    """Return the class of drafts of a value type: one with all fields set becomes a value by its `__class__`."""
+    return cls._draft  # type: ignore[attr-defined]
+
+
+def changer(cls: type[T], *names: str) -> Callable[..., T]:
+    """Return a function that takes a value of a class and, in order, these fields, and returns the value with them.
+
+    It does what `replace` does, for places that are passed for each container.
+    """
+    draft = draft_of(cls)
+    copies = [f"    draft.{name} = value.{name}" for name in draft.__slots__ if name not in names]
+    source = [
+        f"def changed(value, {', '.join(names)}):",
+        "    draft = new(Draft)",
+        *copies,
+        *(f"    draft.{name} = {name}" for name in names),
+        "    draft.__class__ = cls",
+        "    return draft",
+    ]
+    scope: dict[str, Any] = {"__name__": cls.__module__, "new": object.__new__, "Draft": draft, "cls": cls}
+    exec("\n".join(source), scope)
+    changed: Callable[..., T] = scope["changed"]
+    return changed
 
 
 def _reduce(value: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
@@ -72,11 +94,15 @@ else:
 
     def replace(value, **changes):
         """Return a value with other fields; as `dataclasses.replace`, which type checkers know."""
+        cls = value.__class__
+        names = tuple(changes)
         try:
-            draft = value._draft_of()
+            return cls._changers[names](value, *changes.values())
         except AttributeError:
             return dataclasses.replace(value, **changes)
-        for name, field in changes.items():
-            setattr(draft, name, field)
-        draft.__class__ = value.__class__
-        return draft
+        except KeyError:
+            pass
+        if not set(names) <= set(cls._draft.__slots__):
+            raise TypeError(f"{cls.__name__} has not all of the fields {', '.join(names)}")
+        change = cls._changers[names] = changer(cls, *names)
+        return change(value, *changes.values())

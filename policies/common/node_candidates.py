@@ -18,10 +18,7 @@ SHOWN = 10
 
 def load(node: NodeView) -> float:
     """Return the larger of the node's used shares of memory and vcores, 0 when empty."""
-    used_g, used_q, capacity = node.used_g, node.used_q, node.capacity
-    memory = (used_g.memory_mb + used_q.memory_mb) / (capacity.memory_mb or 1)
-    vcores = (used_g.vcores + used_q.vcores) / (capacity.vcores or 1)
-    return memory if memory > vcores else vcores
+    return node.load
 
 
 def starts(node: NodeView, ask: Ask) -> bool:
@@ -48,6 +45,8 @@ def nearest(tiers: Sequence[list[Score]], slack: float) -> tuple[list[Score], st
     for number, tier in enumerate(tiers):
         if not tier:
             continue
+        if slack == inf:
+            return tier, TIERS[number]
         best_of = [min(far_tier)[0] for far_tier in tiers[number + 1 :] if far_tier]
         worst = min(best_of, default=inf) + slack
         worth = [score for score in tier if score[0] <= worst] if best_of else tier

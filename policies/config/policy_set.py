@@ -230,10 +230,10 @@ class Policies:
         answer = call(bound, Placement, ask, nodes, bound.cfg, rng)
         if answer.node is None:
             return answer
-        view = next((node for node in nodes if node.id == answer.node), None)
-        if view is None or ask.tier(view) is None:
-            raise PolicyFaultError(f"{bound}: chose node {answer.node}, where the ask may not go")
-        return answer
+        for node in nodes:
+            if node.id == answer.node and ask.tier(node) is not None:
+                return answer
+        raise PolicyFaultError(f"{bound}: chose node {answer.node}, where the ask may not go")
 
     def ahead_s(self) -> float:
         """Return how soon a container of a full node has to end so that another one may be bound there and wait."""
@@ -268,8 +268,10 @@ class Policies:
 
     def ruled_s(self, app: AppView, priority: int) -> float | None:
         """Return the duration (s) of the first hint in `estimate.rules` that matches; None when none does."""
-        hints = self.for_app(app)._hints
-        return next((expected_s for matches, expected_s in hints if matches(app, priority)), None)
+        for matches, expected_s in self.for_app(app)._hints:
+            if matches(app, priority):
+                return expected_s
+        return None
 
     def estimate(self, app: AppView) -> Estimate:
         """Return how durations of an application's tasks are estimated."""

@@ -74,6 +74,7 @@ class BoundPolicy:
     by_work: bool = False
     assign: Callable[..., Any] | None = None
     alike: bool = False
+    together: bool = False
     off: Off = field(default_factory=Off, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -185,6 +186,7 @@ class Registry:
             policy.by_work,
             policy.assign,
             policy.alike,
+            policy.together,
         )
 
 

@@ -152,6 +152,8 @@ def match_test(match: Match) -> Test:
         tests.append(lambda _, priority: priority in match.priority)
     if match.progress != Progress():
         tests.append(lambda app, _: app.progress in match.progress)
+    if len(tests) < 2:
+        return tests[0] if tests else lambda _app, _priority: True
     return lambda app, priority: all(test(app, priority) for test in tests)
 
 

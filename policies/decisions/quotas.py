@@ -7,12 +7,16 @@ containers that wait at nodes when a quota was lowered.
 
 from __future__ import annotations
 
+from typing import Final
+
 from policies.admission import Admission, Standing
 from policies.config.guarded_call import call
 from policies.config.policy_set import Policies
 from policies.config.registry import BoundPolicy
 from policies.model import Ask, Placement, QueueView, Resources
-from policies.value_types import replace
+from policies.value_types import changer, replace
+
+_sized: Final = changer(Ask, "resources")
 
 
 def not_admitted(policies: Policies, ask: Ask, queue: QueueView) -> Placement | None:
@@ -58,6 +62,16 @@ def over_at_binding(policies: Policies, ask: Ask, queue: QueueView) -> str | Non
         if answer is not None:
             return answer
     return None
+
+
+def all_within(policies: Policies, ask: Ask, count: int, queue: QueueView) -> bool:
+    """Return whether so many containers may surely get nodes now, one after the other, with one look at the quotas."""
+    size = ask.resources
+    whole = _sized(ask, Resources(size.memory_mb * count, size.vcores * count))
+    for bound in policies.for_app(ask.app).quotas:
+        if bound.at_binding and (not bound.together or _refusal(bound, whole, queue) is not None):
+            return False
+    return True
 
 
 def exceeded_quota(policies: Policies, ask: Ask, queue: QueueView) -> str | None:

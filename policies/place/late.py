@@ -16,7 +16,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import SHOWN, among, by_tier, load, nearest, nowhere, waiting
+from policies.common.node_candidates import SHOWN, Score, among, by_tier, nearest, nowhere, waiting
 from policies.common.service_levels import level
 from policies.model import Ask, NodeView, Placement
 
@@ -72,8 +72,12 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     Where a container gives way for it, that is the node on which one is expected to end first. Scores are the larger
     used share of memory and vcores, or that time.
     """
-    unit, how = "share", "the least used of {} with room, {:.0%} used"
-    candidates, tier = nearest(by_tier(ask, [node for node in nodes if node.starts(ask.resources)], load, count), inf)
+    unit, how, size = "share", "the least used of {} with room, {:.0%} used", ask.resources
+    tiers: list[list[Score]] = [[], [], []]
+    for node in nodes:
+        if node.starts(size) and (nearness := ask.tier(node)) is not None:
+            tiers[nearness].append((node.load, node.containers, node.id))
+    candidates, tier = nearest(tiers, inf)
     if not candidates:
         least = max(0.0, level(ask.work_s) + cfg.front_gap)
         fronts = [node for node in nodes if front(node, ask, least)]
@@ -91,7 +95,7 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     best = nsmallest(SHOWN, candidates)
     score, _, node_id = best[0]
     reason = f"late: {how.format(among(len(candidates), tier), score)}"
-    return Placement(node_id, tuple((node, score) for score, _, node in best), unit, reason, ahead=ahead)
+    return Placement(node_id, tuple([(node, score) for score, _, node in best]), unit, reason, ahead=ahead)
 
 
 POLICY = Policy("late", Late, place)

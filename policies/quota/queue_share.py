@@ -118,10 +118,48 @@ def _text(amount: Resources, cfg: QueueShare) -> str:
     return f"{amount.memory_mb} MB" + (f", {amount.vcores:g} vcores" if cfg.count_vcores else "")
 
 
+def _fits(size: Resources, user: str, queue: QueueView, cfg: QueueShare) -> bool:
+    """Return whether a container fits all shares, as `quota` says: most do, and need no text.
+
+    False where it is not sure: with a share of the whole cluster.
+    """
+    factor, count_vcores = cfg.factor * queue.places_ratio, cfg.count_vcores
+    if not math.isinf(cfg.cluster_ratio):
+        return False
+    memory_mb, vcores = size.memory_mb, size.vcores
+    for name in (queue, *queue.parents):
+        most, used_g, used = name.max_capacity, name.used_g, name.used_q
+        if not most.memory_mb:
+            continue
+        if used.memory_mb + memory_mb > max(0, int((most.memory_mb - used_g.memory_mb) * factor)):
+            return False
+        if count_vcores and used.vcores + vcores > max(0.0, (most.vcores - used_g.vcores) * factor):
+            return False
+    by_user = queue.user_used_q
+    used = by_user.get(user, _NOTHING)
+    count = len([name for name, of_user in by_user.items() if name != user and (of_user.memory_mb or of_user.vcores)])
+    ratio, most, used_g = max(cfg.user_ratio, 1 / (count + 1)), queue.max_capacity, queue.used_g
+    room_mb = max(0, int((most.memory_mb - used_g.memory_mb) * factor))
+    room_vcores = max(0.0, (most.vcores - used_g.vcores) * factor)
+    if used.memory_mb + memory_mb > int(room_mb * ratio):
+        return False
+    if count_vcores and used.vcores + vcores > room_vcores * ratio:
+        return False
+    limit = queue.user_limit
+    if not cfg.user_limit or limit is None:
+        return True
+    used_g, factor = queue.user_used_g.get(user, _NOTHING), queue.places_ratio
+    if used.memory_mb + memory_mb > max(0, int((limit.memory_mb - used_g.memory_mb) * factor)):
+        return False
+    return not count_vcores or used.vcores + vcores <= max(0.0, (limit.vcores - used_g.vcores) * factor)
+
+
 def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     """Return None while the container fits all shares, the queue's first, else the reason with the figures."""
     if not queue.max_capacity.memory_mb:
         return f"queue_share: the maximum capacity of {queue.name} is 0 or not known yet"
+    if _fits(ask.resources, ask.app.user, queue, cfg):
+        return None
     rooms, size = _rooms(queue, cfg), ask.resources
     rooms += _user_rooms(queue, ask.app.user, cfg, rooms[0][2])
     for text, figures, room, used in rooms:
@@ -132,4 +170,4 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     return None
 
 
-POLICY = Policy("queue_share", QueueShare, quota, at_binding=True, alike=True)
+POLICY = Policy("queue_share", QueueShare, quota, at_binding=True, alike=True, together=True)

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
 from policies.config.registry import Registry
+from policies.decisions.quotas import all_within, over_at_binding
 from policies.model import AppView, Ask, Kind, ParentView, QueueView, Resources, Route
+from policies.quota import queue_share
 from policies.quota.queue_share import QueueShare
 
 REGISTRY = Registry()
@@ -241,3 +244,47 @@ def test_headroom_as_is_is_never_negative() -> None:
     app = AppView("a", type="MAPREDUCE", used_q=Resources(3072, 3))
     assert headroom("as_is", Resources(8192, 8), app) == Resources(8192, 8)
     assert headroom("as_is", Resources(-5, 8), app) == Resources(0, 8)
+
+
+@given(
+    used=st.lists(st.integers(0, 8), min_size=10, max_size=10),
+    wants=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    factor=st.sampled_from((0.5, 1.0, 1.5)),
+    count_vcores=st.booleans(),
+    user_ratio=st.sampled_from((0.0, 0.25, 0.5, 1.0)),
+)
+def test_queue_share_is_sure_of_a_fit_exactly_where_each_of_its_rooms_has_it(
+    used: list[int], wants: tuple[int, int], factor: float, count_vcores: bool, user_ratio: float
+) -> None:
+    sizes = [Resources(memory_mb=1024 * gb, vcores=gb) for gb in used]
+    queue = QueueView(
+        "root.a.b",
+        max_capacity=sizes[0] + Resources(1024, 1),
+        used_g=sizes[1],
+        used_q=sizes[2],
+        user_used_q={"ann": sizes[3], "bob": sizes[4]},
+        user_used_g={"ann": sizes[5]},
+        user_limit=sizes[6] if used[6] else None,
+        parents=(ParentView("root.a", sizes[7], used_q=sizes[8]), ParentView("root", Resources(8192, 8))),
+        places_ratio=1.0 + used[9] / 4,
+    )
+    cfg = QueueShare(factor=factor, count_vcores=count_vcores, user_ratio=user_ratio)
+    size = Resources(1024 * wants[0], wants[1])
+    rooms = queue_share._rooms(queue, cfg)
+    rooms += queue_share._user_rooms(queue, "ann", cfg, rooms[0][2])
+    fits = all(
+        taken.memory_mb + size.memory_mb <= room.memory_mb
+        and (not count_vcores or taken.vcores + size.vcores <= room.vcores)
+        for _, _, room, taken in rooms
+    )
+    assert queue_share._fits(size, "ann", queue, cfg) is fits
+
+
+def test_alike_containers_fit_together_where_each_fits_after_the_other() -> None:
+    policies = Policies.load({"quota": [{"policy": "queue_share"}]})
+    view, size = QUEUE, Resources(1024, 1)
+    for count in range(1, 14):
+        queue, fitting = view, 0
+        while fitting < count and over_at_binding(policies, ask(), queue) is None:
+            queue, fitting = queue.plus("ann", size), fitting + 1
+        assert all_within(policies, ask(), count, view) is (fitting == count), count

@@ -12,7 +12,7 @@ from inspect import signature
 import pytest
 
 from policies.model import AppView, Ask, NodeView, QueueView, Resources
-from policies.value_types import replace, value_type
+from policies.value_types import changer, replace, value_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +96,12 @@ def test_classes_that_do_more_when_they_are_made_are_refused() -> None:
     for refused in (Checked, type("Loose", (), {})):
         with pytest.raises(TypeError):
             value_type(refused)
+
+
+def test_a_changer_sets_its_fields_in_order_and_keeps_all_others() -> None:
+    change, before = changer(Quick, "parts", "name"), Quick("a", 2, [3])
+    after = change(before, [4], "b")
+    assert (after, before) == (Quick("b", 2, [4]), Quick("a", 2, [3])) and type(after) is Quick
+    with pytest.raises(FrozenInstanceError):
+        after.name = "c"  # type: ignore[misc]
+    assert replace(after, name="c") == Quick("c", 2, [4]) and replace(after, name="d").name == "d"
