@@ -30,11 +30,7 @@ def waits_now(coordinator: Coordinator, attempt: Attempt, now_s: float) -> Waits
     """Return what an attempt's outstanding asks, and its containers at nodes, wait for."""
     app = attempt.app
     mode = coordinator.modes.mode(app) if app is not None else "active"
-    view = (
-        read_view(coordinator, app, mode, attempt.live.precedences(app.type), attempt.table.sums)
-        if app is not None
-        else None
-    )
+    view = read_view(coordinator, app, mode, attempt.live, attempt.table.sums) if app is not None else None
     turn = coordinator.central.turn(attempt.id, now_s)
     entries = [entry for entry in attempt.entries if _count(entry)]
     entries.sort(key=_count, reverse=True)

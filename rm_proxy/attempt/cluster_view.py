@@ -146,6 +146,13 @@ class WaitingLine(Protocol):
         placed: how many just got a place; full: sizes for which it found none.
         """
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits, so that an attempt that gets its places at once need not be known."""
+
+    def placed(self, app: AppView, sizes: Mapping[LabelledSize, int], count: int, now_s: float) -> None:
+        """Note that an application of which it did not know got places, of any of these sizes."""
+
     def waits_no_more(self, attempt_id: str, placed: int, now_s: float) -> None:
         """Note that no container of an attempt waits for a place; placed: how many just got one."""
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 MAPREDUCE_FAILED_MAP: Final = 5
+GUARDED: Final = frozenset(("MAPREDUCE",))
+"""Types of applications that `must_be_guaranteed` is about."""
 _MAPREDUCE: Final = {MAPREDUCE_FAILED_MAP: 0, 19: 1, 20: 1, 10: 2}
 
 TEZ_HOLD_S: Final = 240.0

@@ -9,7 +9,7 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Ask, Kind, Resources
-from policies.value_types import replace
+from policies.value_types import changer
 from rm_proxy.attempt import frameworks
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import EstimateSource
@@ -38,6 +38,9 @@ STAGES: Final[dict[tuple[Stage | None, Stage | None], str]] = {
     (Stage.STARTED, None): "its completion is delivered",
 }
 """From, to and the reason; None: not held by the attempt."""
+
+
+_app_with: Final = changer(AppView, "live_g", "live_q", "used_g", "used_q", "progress")
 
 
 @dataclass(slots=True)
@@ -137,7 +140,8 @@ class HeldContainers:
     """All of them, with their sums."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, HeldContainer] = {}
+        self.by_id: dict[str, HeldContainer] = {}
+        """Only to be read elsewhere."""
         self.used_g = Resources()
         self.used_q = Resources()
         self.over_g = Resources()
@@ -153,27 +157,27 @@ class HeldContainers:
         """Containers that ended or changed since their attempt was last journaled."""
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self.by_id)
 
     def __iter__(self) -> Iterator[HeldContainer]:
-        return iter(self._by_id.values())
+        return iter(self.by_id.values())
 
     def __contains__(self, container_id: str) -> bool:
-        return container_id in self._by_id
+        return container_id in self.by_id
 
     def get(self, container_id: str) -> HeldContainer | None:
         """Return a container, None when it is not (or no longer) held."""
-        return self._by_id.get(container_id)
+        return self.by_id.get(container_id)
 
     def add(self, live: HeldContainer) -> None:
         """Count a delivered container; one that is held already is counted once."""
-        if live.id in self._by_id:
+        if live.id in self.by_id:
             ended_s = self.ended_s
             self.pop(live.id)
             self.ended_s = ended_s
-        self._by_id[live.id] = live
+        self.by_id[live.id] = live
         self._count(live, 1)
-        self.touch(live.id)
+        self.changed[live.id] = None
         if live.kind is Kind.QUEUEABLE:
             self.used_q += live.resources
             self.count_q += 1
@@ -184,7 +188,7 @@ class HeldContainers:
 
     def pop(self, container_id: str) -> HeldContainer | None:
         """Forget a container that ended; one whose run time is not known counts as it was expected to run."""
-        live = self._by_id.pop(container_id, None)
+        live = self.by_id.pop(container_id, None)
         if live is None:
             return None
         if live.is_started:
@@ -240,8 +244,8 @@ class HeldContainers:
 
     def clear(self) -> None:
         """Forget all."""
-        self.changed.update(dict.fromkeys(self._by_id))
-        self._by_id.clear()
+        self.changed.update(dict.fromkeys(self.by_id))
+        self.by_id.clear()
         self.by_priority.clear()
         self.version += 1
         self.used_g = self.used_q = self.over_g = self.over_q = Resources()
@@ -250,7 +254,7 @@ class HeldContainers:
     def attained_s(self, now_s: float) -> float:
         """Return the service of all containers, those that ended included, in seconds of run time."""
         total_s = self.ended_s
-        for live in self._by_id.values():
+        for live in self.by_id.values():
             if live.worked_s is not None:
                 total_s += live.worked_s
             elif live.started_s is not None:
@@ -261,7 +265,7 @@ class HeldContainers:
         """Return the nodes of containers that run `ratio` times as long as those of their priority are expected to."""
         means: dict[int, float] = {}
         late = set()
-        for live in self._by_id.values():
+        for live in self.by_id.values():
             if live.started_s is not None and live.worked_s is None:
                 if live.priority not in means:
                     means[live.priority] = expected_s(live.priority)
@@ -275,7 +279,7 @@ class HeldContainers:
         """
         return frozenset(
             frameworks.precedence(app_type, c.priority)
-            for c in self._by_id.values()
+            for c in self.by_id.values()
             if c.kind is Kind.GUARANTEED or c.is_started
         )
 
@@ -284,7 +288,7 @@ class HeldContainers:
 
         Those are containers of the same application with a higher precedence number that occupy the node.
         """
-        containers, started = self._by_id.values(), Stage.STARTED
+        containers, started = self.by_id.values(), Stage.STARTED
         waiting = [
             c for c in containers if c.held_s is not None and c.stage is not started and now_s - c.held_s > waited_s
         ]
@@ -302,11 +306,5 @@ class HeldContainers:
 
         asked_size: size of those of them that are asked for at nodes; progress: of the job.
         """
-        return replace(
-            app,
-            live_g=len(self._by_id) - self.count_q,
-            live_q=self.count_q + wanted_q,
-            used_g=self.used_g,
-            used_q=self.used_q + asked_size,
-            progress=progress,
-        )
+        live_g, live_q = len(self.by_id) - self.count_q, self.count_q + wanted_q
+        return _app_with(app, live_g, live_q, self.used_g, self.used_q + asked_size, progress)

@@ -91,7 +91,7 @@ class SnapshotChanges:
             return None
         note, self._note = self._note, {}
         if live.changed:
-            note["live"] = {c: packed_container(own) if (own := live.get(c)) else None for c in live.changed}
+            note["live"] = {c: packed_container(own) if (own := live.by_id.get(c)) else None for c in live.changed}
             live.changed = {}
             note["ended_s"] = round(live.ended_s, 3)
         if ends.unjournaled:

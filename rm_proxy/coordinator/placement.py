@@ -12,7 +12,7 @@ from typing import Final
 
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, Placement, Resources
-from policies.value_types import replace
+from policies.value_types import changer, replace
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Faulted
 from rm_proxy.attempt.held_containers import HeldContainer
@@ -29,6 +29,7 @@ COMPARED_NODES: Final = 100
 """Nodes, drawn at random, that are candidates for these."""
 _SHOWN: Final = 5
 """Nodes of a decision that are named."""
+_with_wait: Final = changer(Placement, "wait_s", "version")
 
 
 class Placer:
@@ -57,13 +58,17 @@ class Placer:
         if moved is not None:
             return replace(moved, version=policies.version)
         turns = self.prober.turns(ask) if self.prober is not None else None
-        views = self._views(ask, avoid, turns)
+        views = (
+            self.sampling.candidates(ask, avoid, state.rng)
+            if turns is None and not ask.matched
+            else self._views(ask, avoid, turns)
+        )
         if turns is not None and not any(ask.tier(view) is not None for view in views):
             return Placement(None, reason="in no queue it is the turn of a place of its application", wait=True)
         try:
-            placement = self._choose(ask, views)
-            sampled = turns is None and not ask.matched and self.sampling.partial
-            roomy = self._with_room(ask, avoid) if placement.wait and ask.anywhere and sampled else []
+            placement = self._choose(ask, views) if ask.shunned else policies.place(ask, views, state.rng)
+            sampled = placement.wait and turns is None and not ask.matched and self.sampling.partial
+            roomy = self._with_room(ask, avoid) if sampled and ask.anywhere else []
             if roomy:
                 views, placement = roomy, policies.place(ask, roomy, state.rng)
         except PolicyFaultError as error:
@@ -76,7 +81,7 @@ class Placer:
             return placement
         if follows:
             self._mover.placed_elsewhere(follows)
-        return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
+        return _with_wait(placement, state.nodes[placement.node].view.wait_s, policies.version)
 
     def _behind_long(self, ask: Ask, node_id: str | None) -> bool:
         """Return whether long tasks hold all cores of a node where the application is not to wait for them."""
@@ -87,7 +92,7 @@ class Placer:
     def _choose(self, ask: Ask, views: list[NodeView]) -> Placement:
         """Have a node chosen; those that the ask shuns are tried last."""
         policies, rng = self.state.policies, self.state.rng
-        others = [view for view in views if view.id not in ask.shunned] if ask.shunned else []
+        others = [view for view in views if view.id not in ask.shunned]
         if others and len(others) < len(views):
             placement = policies.place(ask, others, rng)
             if placement.node is not None:

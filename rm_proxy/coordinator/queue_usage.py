@@ -36,22 +36,22 @@ class QueueUsage:
         """Replace what an attempt was charged with."""
         before = self._charged.get(attempt_id)
         if before is None:
-            if used == _NOTHING:
+            if not (used.memory_mb or used.vcores):
                 return
             more = used
-        elif before == (queue, user, used):
-            return
         elif before[0] == queue and before[1] == user:
-            more = used - before[2]
+            charged = before[2]
+            if used.memory_mb == charged.memory_mb and used.vcores == charged.vcores:
+                return
+            more = used - charged
         else:
             self._add(before[0], before[1], _NOTHING - before[2])
             more = used
-        if used == _NOTHING:
-            self._charged.pop(attempt_id, None)
-        else:
+        if used.memory_mb or used.vcores:
             self._charged[attempt_id] = (queue, user, used)
-        if more != _NOTHING:
-            self._add(queue, user, more)
+        else:
+            self._charged.pop(attempt_id, None)
+        self._add(queue, user, more)
 
     def of(self, queue: str) -> tuple[Resources, dict[str, Resources]]:
         """Return the use of a queue (full path) with all below it: the sum, and by user; do not change the latter."""
@@ -65,22 +65,19 @@ class QueueUsage:
 
     def _add(self, queue: str, user: str, more: Resources) -> None:
         for name in _concerned(queue):
-            self._add_to(name, user, more)
-
-    def _add_to(self, name: str, user: str, more: Resources) -> None:
-        known = self._sums.get(name)
-        if known is None:
-            known = self._sums[name] = _Sum()
-        known.memory_mb += more.memory_mb
-        known.vcores += more.vcores
-        before = known.by_user.get(user)
-        rest = before + more if before is not None else more
-        if not (rest.memory_mb or rest.vcores):
-            known.by_user.pop(user, None)
-        else:
-            known.by_user[user] = rest
-        if not known.by_user:
-            del self._sums[name]
+            known = self._sums.get(name)
+            if known is None:
+                known = self._sums[name] = _Sum()
+            known.memory_mb += more.memory_mb
+            known.vcores += more.vcores
+            before = known.by_user.get(user)
+            rest = before + more if before is not None else more
+            if not (rest.memory_mb or rest.vcores):
+                known.by_user.pop(user, None)
+            else:
+                known.by_user[user] = rest
+            if not known.by_user:
+                del self._sums[name]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,13 @@ class AllUsage:
 
     def used_g(self, queue: str) -> Resources:
         """Return the part of it that guaranteed containers use."""
-        return self._others.get(queue, _NO_OTHERS).used + self.guaranteed.of(queue)[0]
+        others, own = self._others.get(queue, _NO_OTHERS).used, self.guaranteed.of(queue)[0]
+        return others if own is _NOTHING else others + own
+
+    def of_guaranteed(self, queue: str) -> tuple[Resources, Mapping[str, Resources]]:
+        """Return what guaranteed containers use in a leaf queue: the sum, and by user."""
+        others, (used, by_user) = self._others.get(queue, _NO_OTHERS), self.guaranteed.of(queue)
+        return (others.used + used if by_user else others.used), _Sums(others.by_user, by_user)
 
     def used_g_by(self, queue: str) -> Mapping[str, Resources]:
         """Return what guaranteed containers use in a leaf queue, by user."""
@@ -214,9 +217,11 @@ def _concerned(queue: str) -> tuple[str, ...]:
     return (queue, *parents(queue), _ALL)
 
 
-def parents(queue: str) -> Iterator[str]:
-    """Yield the full paths of the queues above one, the nearest first."""
-    above = queue.rpartition(".")[0]
+@lru_cache(MAX_QUEUES)
+def parents(queue: str) -> tuple[str, ...]:
+    """Return the full paths of the queues above one, the nearest first."""
+    paths, above = [], queue.rpartition(".")[0]
     while above:
-        yield above
+        paths.append(above)
         above = above.rpartition(".")[0]
+    return tuple(paths)

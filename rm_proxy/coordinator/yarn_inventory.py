@@ -189,19 +189,21 @@ class YarnInventory:
         yarn = self._queue(name)
         if yarn is None:
             return None
-        used, by_user = self._usage.queueable.of(yarn.path)
+        usage = self._usage
+        used, by_user = usage.queueable.of(yarn.path)
+        used_g, used_g_by = usage.of_guaranteed(yarn.path)
         return QueueView(
             name=yarn.path,
             max_capacity=yarn.max_capacity,
-            used_g=self._usage.used_g(yarn.path),
+            used_g=used_g,
             used_q=used,
             user_used_q=by_user,
-            user_used_g=self._usage.used_g_by(yarn.path),
+            user_used_g=used_g_by,
             user_limit=yarn.user_limit,
             parents=self._parents(yarn.path),
             priority=yarn.priority,
-            cluster=self._cluster_capacity(),
-            cluster_used_q=self._usage.queueable.all,
+            cluster=self._capacity or self._cluster_capacity(),
+            cluster_used_q=usage.queueable.all,
             labels=yarn.labels,
             default_label=yarn.default_label,
             capacity=yarn.capacity,
@@ -260,7 +262,9 @@ class YarnInventory:
 
     def _parents(self, path: str) -> tuple[ParentView, ...]:
         known, usage = [self.queues[above] for above in parents(path) if above in self.queues], self._usage
-        return tuple(ParentView(q.path, q.max_capacity, usage.used_g(q.path), usage.used_q(q.path)) for q in known)
+        if not known:
+            return ()
+        return tuple([ParentView(q.path, q.max_capacity, usage.used_g(q.path), usage.used_q(q.path)) for q in known])
 
     def _cluster_capacity(self) -> Resources:
         """Return what the usable nodes have together; added up once a round, with the ratio of places to cores."""

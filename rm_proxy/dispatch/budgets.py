@@ -54,7 +54,7 @@ class Budgets:
     def __init__(self, free: FreePlaces, shares: Shares) -> None:
         self._free, self._shares = free, shares
         self.groups: dict[Group, GroupQueue] = {}
-        self._cache: dict[LabelledSize, _Made] = {}
+        self.cache: dict[LabelledSize, _Made] = {}
 
     def shared(self, label: str) -> bool:
         """Return whether several groups wait for places that have shares: those of the default partition alone."""
@@ -78,17 +78,17 @@ class Budgets:
             return Budget(float(free))
         if len(self.groups) <= EXACT or (asker is not None and asker.demand.elsewhere):
             return self._divided(key, free, asker)
-        entry = self._cache.get(key)
+        entry = self.cache.get(key)
         if entry is None or entry.any_free != bool(free) or not 0 <= now_s - entry.at_s < REFRESH_S * len(self.groups):
-            if len(self._cache) >= MAX_SIZES:
-                self._cache.clear()
-            entry = self._cache[key] = _Made(now_s, bool(free), self._divided(key, free))
+            if len(self.cache) >= MAX_SIZES:
+                self.cache.clear()
+            entry = self.cache[key] = _Made(now_s, bool(free), self._divided(key, free))
         return entry.budget
 
     def taken(self, key: Group, sizes: Mapping[LabelledSize, int], count: int) -> None:
         """Note that an application of a group got places, of any of these sizes."""
-        for size in sizes if self._cache else ():
-            entry = self._cache.get(size)
+        for size in sizes:
+            entry = self.cache.get(size)
             if entry is not None:
                 entry.budget.take(key, count)
 

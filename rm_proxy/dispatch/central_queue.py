@@ -9,7 +9,7 @@ heartbeat, and only on places that they did not leave free at their last one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import islice
@@ -91,7 +91,7 @@ class CentralQueue:
         asked_s = now_s if before is None else before.asked_s
         key = self.shares.group(app.queue, app.user)
         if placed:
-            self._note_placed(key, now_s, demand if before is None else before.demand, placed)
+            self._note_placed(key, now_s, (demand if before is None else before.demand).sizes, placed)
         beats = Heartbeats(now_s) if before is None else before.beats
         alive_until_s = beats.alive_until_s
         beats.beat(now_s)
@@ -127,9 +127,20 @@ class CentralQueue:
             group = self._groups[key] = GroupQueue(key)
         return group
 
-    def _note_placed(self, key: Group, now_s: float, demand: Demand, placed: int) -> None:
-        self._budgets.taken(key, demand.sizes, placed)
-        self.free.follow()  # now: a place that comes free on the same node later is another one
+    @property
+    def idle(self) -> bool:
+        """Whether nobody waits, so that an attempt that gets its places at once need not be known."""
+        return not self._waiting
+
+    def placed(self, app: AppView, sizes: Mapping[LabelledSize, int], count: int, now_s: float) -> None:
+        """Note that an application of which it did not know got places, of any of these sizes."""
+        self._note_placed(self.shares.group(app.queue, app.user), now_s, sizes, count)
+
+    def _note_placed(self, key: Group, now_s: float, sizes: Mapping[LabelledSize, int], placed: int) -> None:
+        if self._budgets.cache:
+            self._budgets.taken(key, sizes, placed)
+        if self.free.counted:
+            self.free.follow()  # now: a place that comes free on the same node later is another one
         self._placed_s.pop(key, None)
         self._placed_s[key] = now_s
         if len(self._placed_s) > MAX_PLACED:
@@ -139,7 +150,7 @@ class CentralQueue:
         """Forget an application: it waits for nothing, or is over; placed: how many containers just got a place."""
         entry = self._forget(attempt_id)
         if entry is not None and placed:
-            self._note_placed(entry.group, now_s, entry.demand, placed)
+            self._note_placed(entry.group, now_s, entry.demand.sizes, placed)
 
     def _forget(self, attempt_id: str) -> Waiting | None:
         entry = self._waiting.pop(attempt_id, None)

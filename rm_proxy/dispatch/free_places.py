@@ -81,7 +81,7 @@ class FreePlaces:
         self._ahead_s = 0.0
         self.changed: dict[str, None] = {}
         self._known: dict[str, None] = {}
-        self._counted: dict[LabelledSize, _Counted] = {}
+        self.counted: dict[LabelledSize, _Counted] = {}
         self._came = 0
         """At least as many as came free of each size that is not counted any more."""
 
@@ -95,7 +95,7 @@ class FreePlaces:
         """Count full nodes, too, on which a container is expected to end within this time; 0: none."""
         if ahead_s != self._ahead_s:
             self._ahead_s = ahead_s
-            for key in list(self._counted):
+            for key in list(self.counted):
                 self._forget(key)
 
     def count(self, label: str, size: Resources) -> int:
@@ -118,18 +118,18 @@ class FreePlaces:
     def _of(self, label: str, size: Resources) -> _Counted:
         self.follow()
         key = label, size
-        counted = self._counted.pop(key, None)
+        counted = self.counted.pop(key, None)
         if counted is None:
             counted = _Counted(self._came)
             for node_id in self._known:
                 self._count(counted, key, node_id)
-            if len(self._counted) >= MAX_SIZES:
-                self._forget(next(iter(self._counted)))
-        self._counted[key] = counted
+            if len(self.counted) >= MAX_SIZES:
+                self._forget(next(iter(self.counted)))
+        self.counted[key] = counted
         return counted
 
     def _forget(self, key: LabelledSize) -> None:
-        self._came = max(self._came, self._counted.pop(key).came)
+        self._came = max(self._came, self.counted.pop(key).came)
 
     def follow(self) -> None:
         """Count the nodes anew that changed since the last call."""
@@ -141,7 +141,7 @@ class FreePlaces:
                 self._known.pop(node_id, None)
             else:
                 self._known[node_id] = None
-            for key, counted in self._counted.items():
+            for key, counted in self.counted.items():
                 self._count(counted, key, node_id)
         changed.clear()
 

@@ -105,8 +105,10 @@ def check_request(request: y.AllocateRequestProto) -> None:
     """Check the names in a request that the proxy uses. Raises DecodeError."""
     _check_whole(request)
     for row in request.ask:
-        _check(row.resource_name, "a resource name")
-        _check(row.node_label_expression, "a node label")
+        if not isinstance(row.resource_name, str):
+            raise DecodeError("a resource name is not UTF-8")
+        if not isinstance(row.node_label_expression, str):
+            raise DecodeError("a node label is not UTF-8")
     blacklist = request.blacklist_request
     if not blacklist.ByteSize():  # AMRMClient sends an empty one with each request
         return
@@ -118,7 +120,8 @@ def check_answer(answer: y.AllocateResponseProto) -> None:
     """Check the names in an answer that the proxy uses. Raises DecodeError."""
     _check_whole(answer)
     for container in answer.allocated_containers:
-        _check(container.nodeId.host, "a host")
+        if not isinstance(container.nodeId.host, str):
+            raise DecodeError("a host is not UTF-8")
     for report in answer.updated_nodes:
         _check(report.nodeId.host, "a host")
 

@@ -23,7 +23,8 @@ def resources_of(resource: y.ResourceProto) -> Resources:
 
 def beyond_memory_and_cpu(resource: y.ResourceProto) -> bool:
     """Return whether a capability asks for more than memory and vcores (GPUs and the like)."""
-    return any(v.value > 0 and v.key not in ("memory-mb", "vcores") for v in resource.resource_value_map)
+    values = resource.resource_value_map
+    return bool(values) and any(v.value > 0 and v.key not in ("memory-mb", "vcores") for v in values)
 
 
 def set_resources(proto: y.ResourceProto, resources: Resources) -> None:

@@ -21,7 +21,7 @@ from policies.common.remaining_time import OVERRUN_MIN_S, left_s
 from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.model import AppView
-from policies.value_types import replace, value_type
+from policies.value_types import changer, replace, value_type
 from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState
 from rm_proxy.domain.records import DurationRecord
 from rm_proxy.estimates.duration_tags import tag_hints
@@ -94,6 +94,9 @@ class Expectation:
             due_s=self.due_s * slow_ratio,
             usual_s=self.usual_s * slow_ratio,
         )
+
+
+_with_limits: Final = changer(Expectation, "due_s", "usual_s")
 
 
 @dataclass(slots=True)
@@ -317,7 +320,7 @@ class Estimator:
         if stage is not None and stage.done.count:
             prior, weight = _blend(stage.done, prior, weight, EstimateSource.STAGE)
         usual_s = prior.mean_s if prior.known else math.inf
-        return _Known(stage, replace(prior, due_s=_due_s(prior), usual_s=usual_s), weight)
+        return _Known(stage, _with_limits(prior, _due_s(prior), usual_s), weight)
 
     def _guess(self, app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
         """Return the estimate of tags, rules or the default, and its weight in tasks."""

@@ -7,7 +7,7 @@ moves to another node at once. An application that is silent, or leaves a place 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -123,6 +123,15 @@ class Prober:
                 )
                 self._draw(job, more, policies, now_s)
         self._central.waits(attempt_id, demand, now_s, placed, full)
+
+    @property
+    def idle(self) -> bool:
+        """Never: each application that waits has probes drawn."""
+        return False
+
+    def placed(self, app: AppView, sizes: Mapping[LabelledSize, int], count: int, now_s: float) -> None:
+        """Note that an application of which it did not know got places, of any of these sizes."""
+        self._central.placed(app, sizes, count, now_s)
 
     def waits_no_more(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
         """Forget an application: it waits for nothing, or is over."""

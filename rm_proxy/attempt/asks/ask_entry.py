@@ -155,7 +155,8 @@ class AskEntry:
     @property
     def undecided(self) -> int:
         """Containers wanted beyond the shares; negative when the application wants fewer than it did."""
-        return self.demand - self.g_share - self.q_wanted - len(self.pending)
+        rows = self.rows
+        return rows.demand - rows.guaranteed - self.q_wanted - len(self.pending)
 
     # Shares
 
@@ -218,16 +219,22 @@ class AskEntry:
 
     def attach(self, q: QPlacement) -> None:
         """Count a placement as asked for."""
+        sums = self.sums
         self.pending[q.private_id] = q
-        self._count_open(1)
-        self.sums.asked_size += self.resources
+        sums.version += 1
+        sums.open_q += 1
+        sums.changed[self.key] = self
+        sums.asked_size += self.resources
         self.rows.point(q.host, q.rack, 1)
 
     def detach(self, q: QPlacement) -> None:
         """Count a placement no longer; nothing happens to one that is not counted."""
         if self.pending.pop(q.private_id, None) is not None:
-            self._count_open(-1)
-            self.sums.asked_size -= self.resources
+            sums = self.sums
+            sums.version += 1
+            sums.open_q -= 1
+            sums.changed[self.key] = self
+            sums.asked_size -= self.resources
             self.rows.point(q.host, q.rack, -1)
 
     def redirect(self, q: QPlacement, host: str, rack: str) -> None:
@@ -245,22 +252,21 @@ class AskEntry:
         self.rows.set_guaranteed(count)
 
     def _set_q(self, count: int) -> None:
-        self._count_open(count - self.q_wanted)
+        sums, key = self.sums, self.key
+        sums.version += 1
+        sums.open_q += count - self.q_wanted
+        sums.changed[key] = self
         self.q_wanted = count
         if count:
-            self.sums.unplaced[self.key] = self
+            sums.unplaced[key] = self
         else:
-            self.sums.unplaced.pop(self.key, None)
-
-    def _count_open(self, more: int) -> None:
-        self.sums.version += 1
-        self.sums.open_q += more
-        self.sums.changed[self.key] = self
+            sums.unplaced.pop(key, None)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is wanted and the ResourceManager holds nothing of it."""
-        return not (self.demand or self.g_share or self.q_wanted or self.pending or self.rows.at_rm)
+        rows = self.rows
+        return not (self.q_wanted or self.pending or rows.guaranteed or rows.at_rm or rows.demand)
 
 
 def times(size: Resources, count: int) -> Resources:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from hadoop_rpc.protos import yarn_pb2 as y
 
 ANY: Final = "*"
+_OPPORTUNISTIC: Final = y.OPPORTUNISTIC
 _UNKNOWN: Final = -1
 """Count of a row that the ResourceManager may or may not have seen."""
 
@@ -28,7 +29,7 @@ class Key(NamedTuple):
     @classmethod
     def of(cls, row: y.ResourceRequestProto) -> Key:
         """Return the key of a row as the application master sent it."""
-        opportunistic = row.execution_type_request.execution_type == y.OPPORTUNISTIC
+        opportunistic = row.execution_type_request.execution_type == _OPPORTUNISTIC
         capability = row.capability.SerializeToString(deterministic=True)
         return cls(row.priority.priority, row.allocation_request_id, opportunistic, capability)
 
@@ -110,14 +111,15 @@ class AskRows:
         row = self.by_name.get(ANY)
         return row.node_label_expression.strip() if row is not None else ""
 
-    @property
-    def names_label(self) -> bool:
-        """Whether the application named a label, if only the default partition: then the queue's default is not taken.
+    def label_or(self, default: str) -> str:
+        """Return the node label that the application named, if only the default partition, else the queue's default.
 
         DefaultAMSProcessor and SchedulerUtils.normalizeNodeLabelExpressionInRequest fill in what is null, not "".
         """
         row = self.by_name.get(ANY)
-        return row is not None and row.HasField("node_label_expression")
+        if row is None or not row.HasField("node_label_expression"):
+            return default
+        return row.node_label_expression.strip()
 
     @property
     def anywhere(self) -> bool:
@@ -133,7 +135,8 @@ class AskRows:
                 self.pending_at[name] = count
             else:
                 del self.pending_at[name]
-            self._row_changed(name)
+            if name in self.by_name:
+                self._row_changed(name)
 
     def put(self, row: y.ResourceRequestProto) -> None:
         """Handle an absolute row of the application."""
@@ -301,7 +304,7 @@ class AskRows:
 
 def reach(rows: AskRows, default_label: str) -> tuple[frozenset[str], frozenset[str], bool, str]:
     """Return the hosts and racks that a key's rows hint at, whether it may go off them, and its node label."""
-    hosts, racks = rows.hints()
+    hosts, racks = rows._hints or rows.hints()
     row = rows.by_name.get(ANY)
     if row is None:
         return hosts, racks, True, default_label

@@ -11,6 +11,7 @@ for ever. The ResourceManager forgets an id that it granted; one that was given 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -26,6 +27,8 @@ MAX_PARKED: Final = 256
 """Parked request ids of one attempt from which on no new ones are made: the ResourceManager looks at each of them with
 every allocate, and before 3.5.0 has no way to forget one that it did not grant (YARN-11808)."""
 
+MAX_FORMS: Final = 256
+"""Priorities and sizes of queueable containers whose rows are remembered but for what differs."""
 NOWHERE: Final = ""
 """In place of a host: the ResourceManager holds no host row of an id."""
 _Name = tuple[int, int, bool]
@@ -60,9 +63,10 @@ class AskTable:
         touched: dict[Key, AskEntry] = {}
         for row in rows:
             key = Key.of(row)
-            entry = self.entries.get(key) or self._new(key, row)
+            entry = touched.get(key)
+            if entry is None:
+                entry = touched[key] = self.entries.get(key) or self._new(key, row)
             entry.rows.put(row)
-            touched[key] = entry
         return list(touched.values())
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
@@ -109,8 +113,8 @@ class AskTable:
         private, zero = self._private(entry)
         if private is None:
             return None
-        q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason, reason.tries + 1)
-        q.tried.add(placement.node)
+        tried = {placement.node}
+        q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason, reason.tries + 1, tried)
         entry.attach(q)
         self.by_private[private] = q
         self._to_send[private] = (q, zero if zero != host else None)
@@ -322,15 +326,23 @@ def is_rewritten(table: AskTable, row: y.ResourceRequestProto) -> bool:
 
 def _q_row(key: Key, private: int, name: str, count: int) -> y.ResourceRequestProto:
     row = y.ResourceRequestProto()
-    row.priority.priority = key.priority
+    row.CopyFrom(_q_form(key.priority, key.capability))
     row.resource_name = name
-    row.capability.ParseFromString(key.capability)
     row.num_containers = count
-    row.relax_locality = True
-    row.execution_type_request.execution_type = y.OPPORTUNISTIC
-    row.execution_type_request.enforce_execution_type = True
     row.allocation_request_id = private
     return row
+
+
+@lru_cache(MAX_FORMS)
+def _q_form(priority: int, capability: bytes) -> y.ResourceRequestProto:
+    """Return what the rows of queueable containers of a priority and size have in common; do not change it."""
+    form = y.ResourceRequestProto()
+    form.priority.priority = priority
+    form.capability.ParseFromString(capability)
+    form.relax_locality = True
+    form.execution_type_request.execution_type = y.OPPORTUNISTIC
+    form.execution_type_request.enforce_execution_type = True
+    return form
 
 
 def _best(named: Mapping[Key, AskEntry] | None, resources: Resources) -> AskEntry | None:

@@ -7,12 +7,17 @@ from typing import Final
 
 from policies.config.policy_set import Rule
 from policies.config.schema import Mode
-from policies.model import AppView, QueueView, Resources
-from policies.value_types import replace
+from policies.model import AppView, QueueView, Resources, total
+from policies.value_types import changer
 from rm_proxy.attempt.asks.ask_entry import AskSums
 from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.estimates.estimator import Expectation
 
 _NOTHING: Final = Resources()
+_app_with: Final = changer(AppView, "live_q")
+_app_bound: Final = changer(AppView, "used_q")
+_app_asking: Final = changer(AppView, "asked_g", "asked_g_size")
 
 
 @dataclass(slots=True)
@@ -23,8 +28,7 @@ class RequestView:
     queue: QueueView
     mode: Mode
     queue_known: bool
-    precedences: frozenset[int]
-    """Of the containers that occupy a node (`rm_proxy.attempt.frameworks`)."""
+    live: HeldContainers
     open_q: int
     """Queueable containers wanted that are counted in it."""
     asked_size: Resources
@@ -33,7 +37,11 @@ class RequestView:
     """What the ask table wants, where tokens are given (slot `admit`): `app` shows its guaranteed ones."""
     rules: dict[int, Rule | str] = field(default_factory=dict)
     """By request priority: the rule that decides on the application, as `Policies.rule` says."""
+    expects: dict[int, Expectation] = field(default_factory=dict)
+    """By request priority: how long the tasks of the application are expected to run."""
     _new_q: int = 0
+    _bound: list[Resources] = field(default_factory=list)
+    """Sizes of containers that are asked for at nodes, and do not show yet."""
     _seen_g: tuple[int, Resources] = (0, _NOTHING)
     """Of `sums`: what `app` shows of them."""
 
@@ -42,9 +50,14 @@ class RequestView:
         if self.sums is not None:
             self._seen_g = self.sums.asked_g, self.sums.asked_g_size
 
+    @property
+    def precedences(self) -> frozenset[int]:
+        """Those of the containers that occupy a node (`rm_proxy.attempt.frameworks`)."""
+        return self.live.precedences(self.app.type)
+
     def fits(self, sums: AskSums) -> bool:
         """Return whether it counts what the ask table wants now, once it is settled: else it has to be read anew."""
-        if self._new_q or self.sums is not None:
+        if self._new_q or self._bound or self.sums is not None:
             self.settle()
         same_size = self.asked_size is sums.asked_size or self.asked_size == sums.asked_size
         return same_size and self.open_q == sums.open_q
@@ -54,35 +67,37 @@ class RequestView:
         self._new_q += count
 
     def settle(self) -> None:
-        """Let `app` show all containers that were added, and the guaranteed ones if tokens are given."""
+        """Let `app` and `queue` show all that was added and bound, and the guaranteed ones if tokens are given."""
         count, self._new_q = self._new_q, 0
         if count:
             self.open_q += count
-            self.app = replace(self.app, live_q=self.app.live_q + count)
+            self.app = _app_with(self.app, self.app.live_q + count)
+        if self._bound:
+            bound, self._bound = self._bound, []
+            size = bound[0] if len(bound) == 1 else total(bound)
+            self.asked_size += size
+            self.app = _app_bound(self.app, self.app.used_q + size)
+            self.queue = self.queue.plus(self.app.user, size)
         sums = self.sums
         if sums is not None and (sums.asked_g, sums.asked_g_size) != self._seen_g:
             app, (count_g, size_g) = self.app, self._seen_g
             size_g = app.asked_g_size + sums.asked_g_size - size_g
-            self.app = replace(app, asked_g=app.asked_g + sums.asked_g - count_g, asked_g_size=size_g)
+            self.app = _app_asking(app, app.asked_g + sums.asked_g - count_g, size_g)
             self._seen_g = sums.asked_g, sums.asked_g_size
 
     def with_nodes(self, pending: int) -> AppView:
         """Return the application without queueable containers that have no node; pending: those asked for at one."""
         self.settle()
-        return replace(self.app, live_q=self.app.live_q - self.open_q + pending)
+        return _app_with(self.app, self.app.live_q - self.open_q + pending)
 
     def bind(self, size: Resources) -> None:
-        """Count one more container that is asked for at a node."""
-        self.asked_size += size
-        self.app = replace(self.app, used_q=self.app.used_q + size)
-        self.queue = self.queue.plus(self.app.user, size)
+        """Count one more container that is asked for at a node; it shows after `settle`."""
+        self._bound.append(size)
 
 
-def read_view(
-    cluster: ClusterView, app: AppView, mode: Mode, precedences: frozenset[int], sums: AskSums
-) -> RequestView:
+def read_view(cluster: ClusterView, app: AppView, mode: Mode, live: HeldContainers, sums: AskSums) -> RequestView:
     """Return the inputs of decisions on an application as they are now."""
     known = cluster.inventory.queue(app.queue)
     counted = sums if cluster.policies.admits else None
     queue = known or QueueView(app.queue)
-    return RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted)
+    return RequestView(app, queue, mode, known is not None, live, sums.open_q, sums.asked_size, counted)

@@ -19,7 +19,7 @@ from policies.config.policy_set import Policies, Rule, decides_alike, over_retri
 from policies.decisions.choice import choose, within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
-from policies.value_types import replace
+from policies.value_types import changer, replace
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.asks.ask_entry import AskEntry, Reason
 from rm_proxy.attempt.asks.ask_rows import reach
@@ -32,6 +32,7 @@ from rm_proxy.attempt.routing.decision_records import DecisionRecorder
 from rm_proxy.attempt.routing.request_view import RequestView, read_view
 from rm_proxy.attempt.routing.reroute import Reroute
 from rm_proxy.domain import ids
+from rm_proxy.estimates.estimator import EstimateSource, Expectation
 
 MAX_ROUTED: Final = 2_000
 """Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
@@ -53,6 +54,7 @@ class Credit:
 
 
 _NO_CREDIT: Final = Credit()
+_ask_of: Final = changer(Ask, "app")
 _NO_NODES: Final[frozenset[str]] = frozenset()
 
 
@@ -104,6 +106,11 @@ class Router:
         size = sums.asked_g_size + total(live.resources for live in rising)
         return replace(counted, asked_g=sums.asked_g + len(rising), asked_g_size=size)
 
+    @property
+    def recorded(self) -> AppView | None:
+        """The application's record alone; None while it is not known."""
+        return self._cluster.apps.app(self.app_id)
+
     def excluded(self, app: AppView | None) -> frozenset[str]:
         """Return the hosts on which nothing may start: on the application's own blacklist, or kept for others."""
         return self.blacklist | app.kept_off if app is not None and app.kept_off else self.blacklist
@@ -125,8 +132,7 @@ class Router:
             return None
         self.charge()
         mode = view.mode if view is not None else self._cluster.modes.mode(app)
-        precedences = view.precedences if view is not None else self._live.precedences(app.type)
-        self._view = read_view(self._cluster, app, mode, precedences, self._table.sums)
+        self._view = read_view(self._cluster, app, mode, self._live, self._table.sums)
         return self._view
 
     def next_queueable(self) -> Resources:
@@ -146,11 +152,10 @@ class Router:
             used_q, used_g = live.used_q + asked_size, live.used_g - live.over_g
             self._cluster.inventory.charge(self.attempt_id, used_q, used_g, live.over_q)
 
-    def late_nodes(self, now_s: float) -> frozenset[str]:
+    def late_nodes(self, app: AppView, now_s: float) -> frozenset[str]:
         """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
-        app = self._cluster.apps.app(self.app_id)
-        ratio = self._cluster.policies.for_app(app).section.straggler_ratio if app is not None else 0.0
-        if app is None or not ratio:
+        ratio = self._cluster.policies.for_app(app).section.straggler_ratio
+        if not ratio or not len(self._live):
             return _NO_NODES
 
         def expected_s(priority: int) -> float:
@@ -185,8 +190,8 @@ class Router:
             self.unrecorded_s = None
             self.reconsider(routes=True)
         earlier, self.undecided = self.undecided, {}
-        for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
-            if entry.only_q and entry.rows.as_guaranteed:
+        for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)] if earlier else entries:
+            if entry.rows.as_guaranteed and entry.only_q:
                 self._enforce(entry, now_s)
             count = entry.undecided
             if count < 0:
@@ -286,7 +291,7 @@ class Router:
                 last = Credit(reason.retries, reason.follows)
                 ask = self._retry(ask, last)
             if ask.app is not view.app:
-                ask = replace(ask, app=view.app)
+                ask = _ask_of(ask, view.app)
             route = self._choose(ask, view.queue, None if routes else reason, rule, now_s)
             if route.kind is Kind.QUEUEABLE:
                 view.add(reason.count)
@@ -361,7 +366,8 @@ class Router:
             )
         if entry.rows.enforced and not frameworks.always_enforces(app.type):
             return "the application enforces GUARANTEED"
-        if view.precedences and frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
+        precedences = view.precedences if app.type in frameworks.GUARDED else None
+        if precedences and frameworks.must_be_guaranteed(app.type, entry.key.priority, precedences):
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
@@ -375,7 +381,7 @@ class Router:
     ) -> Ask:
         """Return one container of `entry` as the policies see it, without retries; further arguments are its fields."""
         hosts, racks, anywhere, label = reach(entry.rows, view.queue.default_label)
-        expects = self._cluster.durations.expected(view.app, entry.key.priority)
+        expects = self.expected(view, entry.key.priority)
         return Ask(
             app=view.app,
             priority=entry.key.priority,
@@ -387,12 +393,19 @@ class Router:
             label=label,
             blacklist=self.excluded(view.app),
             expected_s=expects.mean_s,
-            known=expects.known,
+            known=expects.source is not EstimateSource.DEFAULT,
             spread_s=expects.spread_s,
             work_s=work_s,
             at_s=at_s,
             shunned=shunned,
         )
+
+    def expected(self, view: RequestView, priority: int) -> Expectation:
+        """Return how long a task of this priority is expected to run; looked up once for each message."""
+        expects = view.expects.get(priority)
+        if expects is None:
+            expects = view.expects[priority] = self._cluster.durations.expected(view.app, priority)
+        return expects
 
     def _retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""
@@ -413,12 +426,14 @@ def _listed(cluster: ClusterView, app: AppView) -> bool:
 
 def label_of(entry: AskEntry, queue: QueueView) -> str:
     """Return the node label of a key: its own, or the default of its queue."""
-    return entry.rows.label if entry.rows.names_label else queue.default_label
+    return entry.rows.label_or(queue.default_label)
 
 
 def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
     """Return whether containers of a key may not go guaranteed: OPPORTUNISTIC is enforced, or nothing is to change."""
-    return entry.only_q or (entry.key.opportunistic and view is not None and view.mode == "shadow")
+    if not entry.key.opportunistic:
+        return False
+    return entry.only_q or (view is not None and view.mode == "shadow")
 
 
 def share(entry: AskEntry, route: Route, reason: Reason, mode: str) -> None:

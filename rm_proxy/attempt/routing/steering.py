@@ -10,13 +10,13 @@ from math import inf
 from typing import Final
 
 from policies.decisions.choice import drained
-from policies.decisions.quotas import exceeded_quota, not_admitted, over_at_binding
+from policies.decisions.quotas import all_within, exceeded_quota, not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, Kind, Placement, QueueView, Resources, Route
 from policies.value_types import replace
 from policies.waiting import WaitingApp
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.asks.ask_entry import AskEntry, QPlacement, Reason, times
+from rm_proxy.attempt.asks.ask_entry import AskEntry, QPlacement, Reason
 from rm_proxy.attempt.asks.ask_table import AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Effect, Faulted
@@ -54,6 +54,8 @@ class Steering:
         """When a container of this attempt last got a node."""
         self.queued = False
         """Whether the central queue knows this attempt."""
+        self._apart: dict[LabelledSize, int] = {}
+        """What waited when this request began, while the central queue need not know of it, as nobody else waits."""
         self._shunned: frozenset[str] = frozenset()
         """Nodes where tasks of the application run much longer than expected."""
         self._work_s = inf
@@ -91,9 +93,10 @@ class Steering:
                     remainder -= 1
                     self._steer(q, view, now_s)
             view = self._router.view()
-        self._queue_up(view, now_s)
+        self._begin(view, now_s)
         self._owed.clear()
-        self._shunned = self._router.late_nodes(now_s)
+        if view is not None:
+            self._shunned = self._router.late_nodes(view.app, now_s)
         full: set[LabelledSize] = set()
         before = len(table.by_private)
         unplaced = self._unplaced(view)
@@ -116,13 +119,37 @@ class Steering:
             else:
                 remainder -= self._place_key(entry, view, remainder, full, now_s)
         view = self._router.view() if table.sums.unplaced else None
-        self._queue_up(view, now_s, len(table.by_private) - before, full)
+        placed = len(table.by_private) - before
+        apart, self._apart = self._apart, {}
+        app = self._router.recorded if apart and placed else None
+        if app is not None:
+            self._cluster.line.placed(app, apart, placed, now_s)
+            placed = 0
+        if view is not None or self.queued:
+            self._queue_up(view, now_s, placed, full)
 
     def forget(self, placed: int = 0, now_s: float = 0.0) -> None:
         """Leave the central queue: nothing waits for a place; placed: how many just got one."""
         if self.queued:
             self.queued = False
             self._cluster.line.waits_no_more(self._router.attempt_id, placed, now_s)
+
+    def _begin(self, view: RequestView | None, now_s: float) -> None:
+        """Note in the central queue what waits for a place: while nobody else does, only once it matters."""
+        self._apart = {}
+        if view is not None and not self.queued and self._cluster.line.idle:
+            self._apart = self._sizes(view)
+            if self._apart:
+                self._work_s = self._work(view, now_s)
+        else:
+            self._queue_up(view, now_s)
+
+    def _work(self, view: RequestView, now_s: float) -> float:
+        """Return the work of the application: the larger of what is open and what was done."""
+        app, sums = view.app, self._table.sums
+        first = next(iter(sums.unplaced.values()))
+        expected_s = self._router.expected(view, first.key.priority).mean_s
+        return max(expected_s * (app.live_g + app.live_q + sums.asked_g), self._router.attained_s(now_s))
 
     def _queue_up(
         self, view: RequestView | None, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()
@@ -133,6 +160,7 @@ class Steering:
             self.forget(placed, now_s)
             return
         waiting, asked_g = self._waiting(view, now_s)
+        self._apart = {}
         self.queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
         try:
             demand = Demand(waiting, sizes, view.queue.priority, asked_g)
@@ -154,16 +182,13 @@ class Steering:
 
         Expected durations are those of its first wanted tasks.
         """
-        app, g_asks, asked_g = view.app, 0, Resources()
-        for entry in self._table.entries.values():
-            if entry.g_share:
-                g_asks += entry.g_share
-                asked_g += times(entry.resources, entry.g_share)
-        ask_count = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
-        container_count = app.live_g + app.live_q - ask_count + g_asks
-        first = next(iter(self._table.sums.unplaced.values()))
-        expected_s = self._cluster.durations.expected(app, first.key.priority).mean_s
-        return WaitingApp(app, ask_count, container_count, self._router.attained_s(now_s), expected_s), asked_g
+        app, sums = view.app, self._table.sums
+        ask_count = sum(entry.q_wanted for entry in sums.unplaced.values())
+        container_count = app.live_g + app.live_q - ask_count + sums.asked_g
+        first = next(iter(sums.unplaced.values()))
+        expected_s = self._router.expected(view, first.key.priority).mean_s
+        waiting = WaitingApp(app, ask_count, container_count, self._router.attained_s(now_s), expected_s)
+        return waiting, sums.asked_g_size
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
         """Return the keys without a node: those that the application needs first, then as they came."""
@@ -182,15 +207,29 @@ class Steering:
         size, effort, hints, ask = (label_of(entry, view.queue), entry.resources), 0, None, None
         first, allowed = len(entry.pending), self._allowance(entry, size, now_s)
         coming = self._cluster.policies.hours.coming
-        while effort < limit and entry.q_wanted and (size not in full or self._owed.get(size, 0) > 0):
+        within = 0
+        while effort < limit and entry.q_wanted and (not full or size not in full or self._owed.get(size, 0) > 0):
             effort += 1
             if ask is None or hints is not entry.rows.hints():
+                view.settle()
                 hints, ask = entry.rows.hints(), self._ask(entry, view, now_s)
-            claimed = len(entry.pending) - first >= allowed
+            placed = len(entry.pending) - first
+            if effort == 1 and not coming and entry.q_wanted > 1:
+                within = self._count_within(entry, ask, view, min(entry.q_wanted, limit, allowed))
             drained = bool(coming) and self._drained(entry, ask, view, now_s)
-            if not drained and not self._place(entry, ask, view, None if claimed else full, now_s):
+            room = None if placed >= allowed else full
+            if not drained and not self._place(entry, ask, view, room, now_s, effort <= within):
                 break
         return effort
+
+    def _count_within(self, entry: AskEntry, ask: Ask, view: RequestView, count: int) -> int:
+        """Return how many containers that are alike are surely within all quotas; 0: each has to be looked at."""
+        if count < 2 or view.sums is not None or stays_q(entry, view):
+            return 0
+        try:
+            return count if all_within(self._cluster.policies, ask, count, view.queue) else 0
+        except PolicyFaultError:
+            return 0  # it is met again with the first of them, and reported there
 
     def _place_matched(self, entries: Sequence[AskEntry], view: RequestView, limit: int, now_s: float) -> int:
         """Place containers of several keys on nodes that are chosen for them together; returns the effort."""
@@ -232,20 +271,30 @@ class Steering:
         return self._cluster.line.allowance(self._router.attempt_id, *size, now_s)
 
     def _place(
-        self, entry: AskEntry, ask: Ask, view: RequestView, full: set[LabelledSize] | None, now_s: float
+        self,
+        entry: AskEntry,
+        ask: Ask,
+        view: RequestView,
+        full: set[LabelledSize] | None,
+        now_s: float,
+        within: bool = False,
     ) -> bool:
         """Place one container, or let it go guaranteed; False when it has to wait.
 
-        full: labels and sizes without room; None when better applications claim what is free.
+        full: labels and sizes without room; None when better applications claim what is free. within: whether it is
+        known to be within all quotas.
         """
         follows, waits = entry.q_reasons[0].follows, stays_q(entry, view)
         if follows:
             ask = replace(ask, steer=self._cluster.mover.move_target(follows))
-        over = self._over_quota(ask, view, waits)
+        over = None if within else self._over_quota(ask, view, waits)
         placement = over or (_CLAIMED if full is None else self._cluster.placer.place(ask, frozenset(), follows))
         if full is not None and placement.wait and ask.anywhere and placement.slot != "admit":
             full.add((ask.label, entry.resources))
-        why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
+        why: str | None = placement.reason
+        if placement.wait:
+            view.settle()
+            why = self._why_guaranteed(entry, ask, view, over is not None, now_s)
         if placement.node is None and (waits or why is None):
             return False
         reason = entry.take_q()
@@ -274,13 +323,14 @@ class Steering:
         not count in them.
         """
         policies = self._cluster.policies
+        view.settle()
         try:
             if stays:
                 unplaced = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
                 app = replace(view.app, live_q=view.app.live_q - unplaced)
                 why = exceeded_quota(policies, replace(ask, app=app), view.queue)
             else:
-                aside = self._not_admitted(ask, view)
+                aside = self._not_admitted(ask, view) if view.sums is not None else None
                 if aside is not None:
                     return aside
                 why = over_at_binding(policies, ask, view.queue)
@@ -291,8 +341,6 @@ class Steering:
 
     def _not_admitted(self, ask: Ask, view: RequestView) -> Placement | None:
         """Return why a container gets no node now by its tokens: it has one, or waits; None when it may get one."""
-        if view.sums is None:
-            return None
         app = view.with_nodes(len(self._table.by_private))
         portion = self._cluster.admissions.portion(self._router.attempt_id, ask.priority, ask.at_s)
         return not_admitted(self._cluster.policies, replace(ask, app=app, portion=portion), view.queue)
@@ -314,6 +362,8 @@ class Steering:
             return f"its queue {view.queue.name} is below its guaranteed capacity, and a node has room"
         size = ask.label, ask.resources
         if size not in self._owed:
+            if self._apart:
+                self._queue_up(view, now_s)
             starves = self._placed_s < now_s and (self.queued or not self._asks_guaranteed())
             self._owed[size] = self._cluster.line.starved(view.app, *size, asked_s, now_s) if starves else 0
         if self._owed[size] <= 0:
@@ -326,13 +376,14 @@ class Steering:
 
     def _asks_guaranteed(self) -> bool:
         """Return whether guaranteed containers are asked for that did not come yet."""
-        return any(entry.g_share for entry in self._table.entries.values())
+        return self._table.sums.asked_g > 0
 
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
         """Let a container without a node go guaranteed if an upcoming window would not allow it."""
         policies = self._cluster.policies
         if stays_q(entry, view):
             return False
+        view.settle()
         try:
             why = drained(policies, ask, view.queue, self._cluster.rng, now_s)
         except PolicyFaultError as error:

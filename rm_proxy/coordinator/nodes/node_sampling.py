@@ -47,8 +47,8 @@ class NodeSampling:
 
     def candidates(self, ask: Ask, avoid: Set[str], rng: Random) -> list[NodeView]:
         """Return usable nodes, none of `avoid`."""
-        if not self.partial:
-            return [node.view for node in self._nodes.values() if node.view.usable and node.id not in avoid]
+        if len(self._nodes) <= MAX_SHOWN:
+            return [view for node in self._nodes.values() if (view := node.view).usable and node.id not in avoid]
         if not ask.anywhere:
             ids = self._at(ask.hosts | ask.racks)
         else:

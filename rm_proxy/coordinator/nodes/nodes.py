@@ -10,7 +10,7 @@ from math import inf
 from typing import Final
 
 from policies.model import NodeView, Resources
-from policies.value_types import replace, value_type
+from policies.value_types import changer, replace, value_type
 from quicksilver.common.messages import Report
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.cluster_view import Away
@@ -288,23 +288,14 @@ def _with(view: NodeView, own: Own) -> NodeView:
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
     more_s = own.expected_s / max(1.0, min(by_memory, by_cpu))
-    apps = view.apps | {own.app_id} if own.app_id else view.apps
+    apps = view.apps if not own.app_id or own.app_id in view.apps else view.apps | {own.app_id}
     count, unreported_s = view.containers + 1, view.unreported_s + more_s
     if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
-        return replace(
-            view,
-            containers=count,
-            apps=apps,
-            unreported_s=unreported_s,
-            used_q=view.used_q + resources,
-            since_queueable_s=0.0,
-        )
-    return replace(
-        view,
-        containers=count,
-        apps=apps,
-        unreported_s=unreported_s,
-        queue_length=view.queue_length + 1,
-        ahead=view.ahead + own.ahead,
-        queued_s=view.queued_s + more_s,
-    )
+        return _with_running(view, count, apps, unreported_s, view.used_q + resources, 0.0)
+    ahead, queued_s = view.ahead + own.ahead, view.queued_s + more_s
+    return _with_waiting(view, count, apps, unreported_s, view.queue_length + 1, ahead, queued_s)
+
+
+_SEEN: Final = "containers", "apps", "unreported_s"
+_with_running: Final = changer(NodeView, *_SEEN, "used_q", "since_queueable_s")
+_with_waiting: Final = changer(NodeView, *_SEEN, "queue_length", "ahead", "queued_s")

@@ -80,7 +80,7 @@ def test_few_sizes_are_counted_at_once() -> None:
     nodes = Nodes(EMPTY)
     for memory_mb in range(1, 200):
         assert nodes.free.count("", Resources(memory_mb, 1)) == 4
-    assert len(nodes.free._counted) == free_places.MAX_SIZES
+    assert len(nodes.free.counted) == free_places.MAX_SIZES
 
 
 VIEWS = st.builds(
