@@ -32,7 +32,13 @@ from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.domain.comparison import Question
-from rm_proxy.domain.message_checks import MAX_ROWS_KEPT, check_answer, check_request, response_id_of, too_large
+from rm_proxy.domain.message_checks import (
+    MAX_ROWS_KEPT,
+    check_answer,
+    check_request,
+    response_id_of,
+    too_large,
+)
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.estimates.duration_tags import request_hints
@@ -173,12 +179,13 @@ class AllocateExchange:
         self._own_grants.minted = ()
         if self._registration.state is AttemptState.FINISHED:
             return None
-        costly = self._costly if self._tracked or len(body) > LONG_BYTES else ""
+        costly = self._costly and (self._costly if self._tracked or len(body) > LONG_BYTES else "")
         if why := costly or too_large(body):
             return self._pass_unread(body, why)
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
-        if request.ask and self._tracked and row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
+        tracked = self._tracked
+        if tracked and request.ask and row_count(self._table) + len(request.ask) > MAX_ROWS_KEPT:
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._request_id, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
@@ -437,7 +444,7 @@ class AllocateExchange:
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
         if ends or self._reported_ends:
-            self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
+            self._reported_ends = self._ends.told if ends else frozenset()
         request_id = id_before(answer.response_id) if self._request_id is None else self._request_id
         self.last = LastAnswer(
             answer.response_id, request_id, request, rewritten, arrived.delivered, arrived.container_ids, ends
@@ -450,11 +457,14 @@ class AllocateExchange:
 
     def _rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         self._router.begin()
-        changed = self._arrivals.rewrite_allocated(answer, now_s)
-        changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
-        changed = self._promotion.rewrite_answer(answer, now_s) or changed
-        changed = self._arrivals.rewrite_updated(answer) or changed
-        changed = self._ends.rewrite_completed(answer, now_s) or changed
+        changed = bool(answer.allocated_containers) and self._arrivals.rewrite_allocated(answer, now_s)
+        if answer.containers_from_previous_attempts:
+            changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
+        if answer.updated_containers or answer.update_errors:
+            changed = self._promotion.rewrite_answer(answer, now_s) or changed
+            changed = self._arrivals.rewrite_updated(answer) or changed
+        if answer.completed_container_statuses or self._ends.to_tell:
+            changed = self._ends.rewrite_completed(answer, now_s) or changed
         self._promotion.prune(now_s)
         for report in answer.updated_nodes:
             self._world.inventory.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)

@@ -43,6 +43,7 @@ class Attempt:
         self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self._world = world
         self._effects: list[Effect] = []
+        self._effect = self._effects.append
         emit = self._effect
         self.promotion = Promotions(self.app_id, world, self.live, emit)
         self.router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
@@ -75,11 +76,9 @@ class Attempt:
 
     def take_effects(self) -> list[Effect]:
         """Return the effects that are due beside the messages, and forget them."""
-        effects, self._effects = self._effects, []
+        effects = self._effects.copy()
+        self._effects.clear()
         return effects
-
-    def _effect(self, effect: Effect) -> None:
-        self._effects.append(effect)
 
     @property
     def finished(self) -> bool:

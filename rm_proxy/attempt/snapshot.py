@@ -9,9 +9,11 @@ the store (rm_proxy/store/learned_state.py). One JSON object per change.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64decode
+from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, Final
 
 from google.protobuf.message import Message
@@ -32,7 +34,7 @@ Note = dict[str, Any]
 def packed(message: bytes | Message) -> str:
     """Return bytes, or a message, as text."""
     data = message if isinstance(message, bytes) else message.SerializeToString()
-    return b64encode(data).decode()
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
 def unpacked(text: str) -> bytes:
@@ -57,8 +59,7 @@ def packed_container(live: HeldContainer) -> Note:
         note |= {"source": live.source.value}
     if live.stage is not Stage.DELIVERED:
         note |= {"stage": live.stage.value}
-    for name in _WHERE_SET:
-        value = getattr(live, name)
+    for name, value in zip(_WHERE_SET, _where_set(live), strict=True):
         if value:
             note[name] = value
     return note
@@ -80,6 +81,7 @@ _WHERE_SET: Final = (
     "ahead",
     "given_up",
 )
+_where_set: Final = attrgetter(*_WHERE_SET)
 
 
 def unpacked_container(note: Mapping[str, Any]) -> HeldContainer:

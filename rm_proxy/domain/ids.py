@@ -42,6 +42,7 @@ def container_id_text(container: y.ContainerIdProto) -> str:
     return f"container_{prefix}{app.cluster_timestamp}_{app.id:04d}_{attempt.attemptId:02d}_{number:06d}"
 
 
+@lru_cache(MAX_REMEMBERED)
 def app_of_attempt(attempt_id: str) -> str:
     """Return the application's id of `appattempt_T_N_A`."""
     _, timestamp, number, _ = attempt_id.split("_")
@@ -121,6 +122,11 @@ def serial_of(private: int) -> int:
 def original_id(private: int) -> int:
     """Return the application's request id; -1 when it had set none."""
     return (private & ((1 << _LOW_BITS) - 1)) - 1
+
+
+def original(private: int) -> tuple[int, bool]:
+    """Return the application's request id, and whether it had asked for an OPPORTUNISTIC container itself."""
+    return (private & ((1 << _LOW_BITS) - 1)) - 1, bool(private & _AS_OPPORTUNISTIC)
 
 
 def asked_opportunistic(private: int) -> bool:

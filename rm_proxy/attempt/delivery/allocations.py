@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import Kind
+from policies.model import Kind, NodeView
 from rm_proxy.attempt.asks.ask_table import AskEntry, AskTable, QPlacement, Reason
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
@@ -21,6 +21,7 @@ from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
 from rm_proxy.estimates.estimator import Expectation
 
+DEFAULT_RACK: Final = "/default-rack"
 ASTRAY: Final = "asked for before quicksilver lost sight of the application"
 
 
@@ -41,6 +42,8 @@ class Allocations:
         self._world, self._router, self._steering, self._table = world, router, steering, table
         self._registration = registration
         self._live, self._ends, self._emit = live, ends, emit
+        self._expects: dict[tuple[int, str], Expectation] = {}
+        """How long tasks are expected to run: by priority, and the container that was lost before."""
         self._terms: GrantTerms | None = None
         """Terms shared by all grants of one answer; None until one needs them."""
         self.delivered: dict[RowName, int] = {}
@@ -54,6 +57,7 @@ class Allocations:
         """Note that a new answer came."""
         self.delivered, self.container_ids, self.granted = {}, [], []
         self._terms = None
+        self._expects.clear()
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; returns whether there are any."""
@@ -68,10 +72,12 @@ class Allocations:
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
         """Take over the containers of earlier attempts; returns whether any of them changes for the application."""
         changed = False
+        self._expects.clear()
         for container in containers:
             private = self._was_private(container)
             queueable = private and container.execution_type == y.OPPORTUNISTIC
-            live = self._container(container, Kind.QUEUEABLE if queueable else Kind.GUARANTEED, now_s)
+            kind, node_id = Kind.QUEUEABLE if queueable else Kind.GUARANTEED, ids.node_id_text(container.nodeId)
+            live = self._container(container, kind, now_s, node_id, self._world.inventory.node(node_id))
             live.start(now_s)
             self._live.add(live)
             if private:
@@ -113,16 +119,16 @@ class Allocations:
 
     def _restore(self, container: y.ContainerProto) -> None:
         """Give a container the request id and execution type that the application asked for."""
-        private = container.allocation_request_id
-        container.allocation_request_id = ids.original_id(private)
-        container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
+        container.allocation_request_id, opportunistic = ids.original(container.allocation_request_id)
+        container.execution_type = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
 
     def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         """Handle allocated containers; unwanted ones are given back instead. Returns whether the answer changed."""
         changed, unwanted = False, []
         queueables = []
+        asked = self._table.by_private
         for at, container in enumerate(answer.allocated_containers):
-            if self._is_private(container):
+            if container.allocation_request_id in asked or self._is_private(container):
                 queueables.append((at, container))
             else:
                 changed = self._guaranteed_arrived(container, now_s) or changed
@@ -145,15 +151,17 @@ class Allocations:
         instead = self._is_instead(container)
         entry = self._entry_of_guaranteed(container, instead)
         reason = Reason("not asked for through quicksilver", now_s, 1)
+        node_id = ids.node_id_text(container.nodeId)
+        node = self._world.inventory.node(node_id)
         if entry is not None:
-            host, rack = self._where(container.nodeId, ids.node_id_text(container.nodeId))
+            host, rack = container.nodeId.host, node.rack if node is not None else DEFAULT_RACK
             reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
             self._lower(entry, host, rack)
             if instead == entry.rows.as_guaranteed:
                 entry.rows.decrement_at_rm(host, rack)
             if entry.undecided < 0:
                 self._table.shrink(entry, -entry.undecided)
-        self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
+        self._deliver(container, Kind.GUARANTEED, reason, None, now_s, node_id, node)
         if instead:
             self._restore(container)
         return instead
@@ -177,13 +185,14 @@ class Allocations:
         else:
             entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))
             self._table.unpark(private)
+        node_id = ids.node_id_text(container.nodeId)
+        node = self._world.inventory.node(node_id)
         if self._registration.state is AttemptState.UNTRACKED:  # every container is delivered
-            self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
+            self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s, node_id, node)
             return None
         if entry is None:
             return "its ask is gone"
-        node_id = ids.node_id_text(container.nodeId)
-        refusal = self._elsewhere(entry, q, node_id)
+        refusal = None if q is not None and node_id == q.node_id else self._elsewhere(entry, q, node_id, node)
         if q is not None:
             reason = q.reason
             if refusal is not None:
@@ -196,8 +205,8 @@ class Allocations:
             if taken is None:
                 return "it came after its ask was taken back"
             reason = taken
-        self._lower(entry, *self._where(container.nodeId, node_id))
-        self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
+        self._lower(entry, container.nodeId.host, node.rack if node is not None else DEFAULT_RACK)
+        self._deliver(container, Kind.QUEUEABLE, reason, q, now_s, node_id, node)
         return None
 
     def _give_up_one(self, entry: AskEntry) -> Reason | None:
@@ -214,27 +223,40 @@ class Allocations:
             row = entry.key, name
             self.delivered[row] = self.delivered.get(row, 0) + 1
 
-    def _elsewhere(self, entry: AskEntry, q: QPlacement | None, node_id: str) -> str | None:
-        """Return why a container on this node does not fit its ask; None if it fits."""
-        if q is not None and node_id == q.node_id:
-            return None
-        node, view = self._world.inventory.node(node_id), self._router.view()
+    def _elsewhere(self, entry: AskEntry, q: QPlacement | None, node_id: str, node: NodeView | None) -> str | None:
+        """Return why a container on a node where it was not asked for does not fit its ask; None if it fits."""
+        view = self._router.view()
         if node is not None and view is not None and self._router.ask(entry, view).tier(node) is not None:
             return None
         suffix = f" instead of {q.node_id}" if q is not None else ""
         return f"granted on {node_id}{suffix}, where it may not go"
 
-    def _where(self, node: y.NodeIdProto, node_id: str) -> tuple[str, str]:
-        view = self._world.inventory.node(node_id)
-        return node.host, view.rack if view is not None else "/default-rack"
+    def _expected(self, priority: int, follows: str) -> Expectation:
+        """Return how long a task is expected to run; looked up once for all of an answer that are alike."""
+        name = priority, follows
+        expects = self._expects.get(name)
+        if expects is None:
+            app = self._router.recorded
+            expects = self._world.durations.expected(app, priority, follows) if app else Expectation(0.0)
+            self._expects[name] = expects
+        return expects
 
     def _container(
-        self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = ""
+        self,
+        container: y.ContainerProto,
+        kind: Kind,
+        now_s: float,
+        node_id: str,
+        node: NodeView | None,
+        reason: Reason | None = None,
+        asked: bool = False,
     ) -> HeldContainer:
-        priority, app = container.priority.priority, self._world.apps.app(self._router.app_id)
-        expects = self._world.durations.expected(app, priority, follows) if app else Expectation(0.0)
-        container_id, node_id = ids.container_id_text(container.id), ids.node_id_text(container.nodeId)
-        node = self._world.inventory.node(node_id)
+        """Return a container as it is held; asked: whether the proxy is known to have asked for it."""
+        priority, (retries, follows) = container.priority.priority, (0, "")
+        if reason is not None:
+            retries, follows = reason.retries, reason.follows
+        expects, container_id = self._expected(priority, follows), ids.container_id_text(container.id)
+        private = asked or self._was_private(container, container_id)
         if node is not None and node.slow_ratio != 1.0:
             expects = expects.at(node.slow_ratio)
         return HeldContainer(
@@ -250,14 +272,22 @@ class Allocations:
             follows,
             expects.spread_s,
             expects.source,
-            private_id=container.allocation_request_id if self._was_private(container, container_id) else None,
+            private_id=container.allocation_request_id if private else None,
             version=container.version,
         )
 
     def _deliver(
-        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
+        self,
+        container: y.ContainerProto,
+        kind: Kind,
+        reason: Reason,
+        q: QPlacement | None,
+        now_s: float,
+        node_id: str,
+        node: NodeView | None,
     ) -> None:
-        live = self._container(container, kind, now_s, reason.retries, reason.follows)
+        asked = q is not None and container.execution_type == y.OPPORTUNISTIC
+        live = self._container(container, kind, now_s, node_id, node, reason, asked)
         if q is not None:
             live.either = not q.entry.only_q
             live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead

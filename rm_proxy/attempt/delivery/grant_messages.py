@@ -49,6 +49,8 @@ def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q
 
 def _why_there(q: QPlacement) -> str:
     """Return why a container was steered to its node, with the nodes that did not grant it before."""
+    if len(q.tried) == 1:
+        return q.placement.reason
     others = sorted(q.tried - {q.node_id})
     before = f"{', '.join(others)} did not grant it" if others else ""
     return "; ".join(text for text in (before, q.placement.reason) if text)
