@@ -127,8 +127,9 @@ def _fits(size: Resources, user: str, queue: QueueView, cfg: QueueShare) -> bool
     if not math.isinf(cfg.cluster_ratio):
         return False
     memory_mb, vcores = size.memory_mb, size.vcores
-    for name in (queue, *queue.parents):
-        most, used_g, used = name.max_capacity, name.used_g, name.used_q
+    shares: tuple[QueueView | ParentView, ...] = queue, *queue.parents
+    for share in shares:
+        most, used_g, used = share.max_capacity, share.used_g, share.used_q
         if not most.memory_mb:
             continue
         if used.memory_mb + memory_mb > max(0, int((most.memory_mb - used_g.memory_mb) * factor)):

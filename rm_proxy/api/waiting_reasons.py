@@ -66,7 +66,7 @@ class _Reading:
             request_id=entry.key.request_id,
             opportunistic=entry.key.opportunistic,
             resources=entry.resources,
-            label=ask.label if ask is not None else entry.rows.label,
+            label=ask.label if ask is not None else entry.rows.label or "",
             hosts=sorted(hosts)[:MAX_HOSTS],
             anywhere=entry.rows.anywhere,
             guaranteed=entry.g_share,

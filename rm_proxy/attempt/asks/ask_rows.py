@@ -61,6 +61,17 @@ class AskRows:
     """Names of rows that came with the request in hand, in their order."""
     pending_at: dict[str, int] = field(default_factory=dict)
     """Queueable containers that are asked for, by host and by rack."""
+    demand: int = 0
+    """How many containers the application wants."""
+    anywhere: bool = True
+    """Whether it may go off its hosts and racks."""
+    enforced: bool = False
+    """Whether the application takes containers of no other execution type."""
+    label: str | None = None
+    """The node label that the application named; None where it named none, so that the queue's default is taken.
+
+    DefaultAMSProcessor and SchedulerUtils.normalizeNodeLabelExpressionInRequest fill in what is null, not "".
+    """
     _hosts: set[str] = field(default_factory=set)
     _racks: set[str] = field(default_factory=set)
     _hints: tuple[frozenset[str], frozenset[str]] | None = None
@@ -93,40 +104,6 @@ class AskRows:
             self._unequal.update(dict.fromkeys(self.by_name))
             self.touch(self.key)
 
-    @property
-    def enforced(self) -> bool:
-        """Whether the application takes containers of no other execution type."""
-        row = self.by_name.get(ANY)
-        return row is not None and row.execution_type_request.enforce_execution_type
-
-    @property
-    def demand(self) -> int:
-        """How many containers the application wants."""
-        row = self.by_name.get(ANY)
-        return max(0, row.num_containers) if row is not None else 0
-
-    @property
-    def label(self) -> str:
-        """The node label that the application named; "" when none, or when it named the default partition."""
-        row = self.by_name.get(ANY)
-        return row.node_label_expression.strip() if row is not None else ""
-
-    def label_or(self, default: str) -> str:
-        """Return the node label that the application named, if only the default partition, else the queue's default.
-
-        DefaultAMSProcessor and SchedulerUtils.normalizeNodeLabelExpressionInRequest fill in what is null, not "".
-        """
-        row = self.by_name.get(ANY)
-        if row is None or not row.HasField("node_label_expression"):
-            return default
-        return row.node_label_expression.strip()
-
-    @property
-    def anywhere(self) -> bool:
-        """Whether it may go off its hosts and racks."""
-        row = self.by_name.get(ANY)
-        return row is None or row.relax_locality
-
     def point(self, host: str, rack: str, more: int) -> None:
         """Count `more` queueable containers that are asked for at a host and its rack; the key counts as changed."""
         for name in (host, rack):
@@ -145,6 +122,10 @@ class AskRows:
         if own is None:
             own = self.by_name[name] = y.ResourceRequestProto()
         own.CopyFrom(row)
+        if name == ANY:
+            self.demand, self.anywhere = max(0, row.num_containers), row.relax_locality
+            self.enforced = row.execution_type_request.enforce_execution_type
+            self.label = row.node_label_expression.strip() if row.HasField("node_label_expression") else None
         self.arrived[name] = None
         self.touch(self.key)
         self._row_changed(name)
@@ -169,6 +150,8 @@ class AskRows:
             row = rows.get(name)
             if row is not None and row.num_containers > 0:
                 row.num_containers -= 1
+                if name == ANY:
+                    self.demand -= 1
                 self.touch(self.key)
                 self._row_changed(name)
         return names
@@ -305,11 +288,7 @@ class AskRows:
 def reach(rows: AskRows, default_label: str) -> tuple[frozenset[str], frozenset[str], bool, str]:
     """Return the hosts and racks that a key's rows hint at, whether it may go off them, and its node label."""
     hosts, racks = rows._hints or rows.hints()
-    row = rows.by_name.get(ANY)
-    if row is None:
-        return hosts, racks, True, default_label
-    label = row.node_label_expression.strip() if row.HasField("node_label_expression") else default_label
-    return hosts, racks, row.relax_locality, label
+    return hosts, racks, rows.anywhere, default_label if rows.label is None else rows.label
 
 
 def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:

@@ -426,7 +426,8 @@ def _listed(cluster: ClusterView, app: AppView) -> bool:
 
 def label_of(entry: AskEntry, queue: QueueView) -> str:
     """Return the node label of a key: its own, or the default of its queue."""
-    return entry.rows.label_or(queue.default_label)
+    label = entry.rows.label
+    return queue.default_label if label is None else label
 
 
 def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
