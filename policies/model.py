@@ -306,6 +306,23 @@ class NodeView:
             return self.has_room(resources)
         return used_g.memory_mb + used_q.memory_mb + resources.memory_mb <= capacity.memory_mb
 
+    def load_where_it_starts(self, resources: Resources) -> float | None:
+        """Return the load of the node where one more container of this size starts now; None where it does not.
+
+        It is `load` where `starts` holds, for policies that look at all nodes.
+        """
+        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
+        all_vcores, vcores = capacity.vcores, used_g.vcores + used_q.vcores
+        if self.queue_length or vcores + resources.vcores > all_vcores:
+            return None
+        all_mb, memory_mb = capacity.memory_mb, used_g.memory_mb + used_q.memory_mb
+        if memory_mb + resources.memory_mb > all_mb:
+            return None
+        if (self.slots or self.limit_q is not None) and not self.has_room(resources):
+            return None
+        memory, cpu = memory_mb / (all_mb or 1), vcores / (all_vcores or 1)
+        return memory if memory > cpu else cpu
+
     def has_room(self, resources: Resources) -> bool:
         """Return whether one more container of this size could start here now.
 

@@ -75,8 +75,9 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     unit, how, size = "share", "the least used of {} with room, {:.0%} used", ask.resources
     tiers: list[list[Score]] = [[], [], []]
     for node in nodes:
-        if node.starts(size) and (nearness := ask.tier(node)) is not None:
-            tiers[nearness].append((node.load, node.containers, node.id))
+        load = node.load_where_it_starts(size)
+        if load is not None and (nearness := ask.tier(node)) is not None:
+            tiers[nearness].append((load, node.containers, node.id))
     candidates, tier = nearest(tiers, inf)
     if not candidates:
         least = max(0.0, level(ask.work_s) + cfg.front_gap)

@@ -127,27 +127,33 @@ def _fits(size: Resources, user: str, queue: QueueView, cfg: QueueShare) -> bool
     if not math.isinf(cfg.cluster_ratio):
         return False
     memory_mb, vcores = size.memory_mb, size.vcores
-    shares: tuple[QueueView | ParentView, ...] = queue, *queue.parents
-    for share in shares:
-        most, used_g, used = share.max_capacity, share.used_g, share.used_q
+    most, used_g, used = queue.max_capacity, queue.used_g, queue.used_q
+    room_mb = max(0, int((most.memory_mb - used_g.memory_mb) * factor))
+    room_vcores = max(0.0, (most.vcores - used_g.vcores) * factor)
+    if used.memory_mb + memory_mb > room_mb or (count_vcores and used.vcores + vcores > room_vcores):
+        return False
+    for above in queue.parents:
+        most, used_g, used = above.max_capacity, above.used_g, above.used_q
         if not most.memory_mb:
             continue
         if used.memory_mb + memory_mb > max(0, int((most.memory_mb - used_g.memory_mb) * factor)):
             return False
         if count_vcores and used.vcores + vcores > max(0.0, (most.vcores - used_g.vcores) * factor):
             return False
-    by_user = queue.user_used_q
-    used = by_user.get(user, _NOTHING)
-    count = len([name for name, of_user in by_user.items() if name != user and (of_user.memory_mb or of_user.vcores)])
-    ratio, most, used_g = max(cfg.user_ratio, 1 / (count + 1)), queue.max_capacity, queue.used_g
-    room_mb = max(0, int((most.memory_mb - used_g.memory_mb) * factor))
-    room_vcores = max(0.0, (most.vcores - used_g.vcores) * factor)
+    used = _NOTHING
+    count = 1
+    for name, of_user in queue.user_used_q.items():
+        if name == user:
+            used = of_user
+        elif of_user.memory_mb or of_user.vcores:
+            count += 1
+    ratio = max(cfg.user_ratio, 1 / count)
     if used.memory_mb + memory_mb > int(room_mb * ratio):
         return False
     if count_vcores and used.vcores + vcores > room_vcores * ratio:
         return False
     limit = queue.user_limit
-    if not cfg.user_limit or limit is None:
+    if limit is None or not cfg.user_limit:
         return True
     used_g, factor = queue.user_used_g.get(user, _NOTHING), queue.places_ratio
     if used.memory_mb + memory_mb > max(0, int((limit.memory_mb - used_g.memory_mb) * factor)):

@@ -192,7 +192,8 @@ class AllocateExchange:
         last, first = self.last, self._open
         if request.scheduling_requests:
             self._read_hints(request.scheduling_requests)
-        self._last_repeated = last is not None and last.repeats(request.response_id)
+        response_id = request.response_id
+        self._last_repeated = last is not None and response_id != last.response_id and last.repeats(response_id)
         if self._reported_ends and not self._last_repeated:
             self._ends.unheard -= self._reported_ends
             self._reported_ends = frozenset()
@@ -288,7 +289,8 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
-        hosts = self._kept_off()
+        kept_off = self._world.hooks.kept_off or self._steering.taken_back is not None
+        hosts = self._kept_off() if kept_off else _NO_HOSTS
         if (hosts or self.exclusions.busy) and self.exclusions.rewrite(request, hosts, self._router.blacklist):
             self._notebook.kept_off(self.exclusions.maybe)
             changed = True
@@ -444,7 +446,7 @@ class AllocateExchange:
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
         if ends or self._reported_ends:
-            self._reported_ends = self._ends.told if ends else frozenset()
+            self._reported_ends = self._ends.delivered_ids if ends else frozenset()
         request_id = id_before(answer.response_id) if self._request_id is None else self._request_id
         self.last = LastAnswer(
             answer.response_id, request_id, request, rewritten, arrived.delivered, arrived.container_ids, ends

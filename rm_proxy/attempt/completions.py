@@ -112,7 +112,7 @@ class Completions:
         """Ends since the attempt was last journaled."""
         self._killed_before: OrderedDict[str, HeldContainer] = OrderedDict()
         """Containers that were killed before this proxy knew of them; their completions are still to come."""
-        self.told: frozenset[str] = frozenset()
+        self.delivered_ids: frozenset[str] = frozenset()
         """Containers whose completions stand in the last answer that had any."""
         self.unheard: set[str] = set()
         """Containers whose end a sidecar reported, and whose completion the application has not confirmed yet."""
@@ -213,7 +213,7 @@ class Completions:
 
     def rewrite_completed(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         """Let each container end once, with an exit status that its framework understands as intended."""
-        changed, doubled, told = False, [], []
+        changed, doubled, ended_ids = False, [], []
         for at, status in enumerate(answer.completed_container_statuses):
             container_id = ids.container_id_text(status.container_id)
             self.releases.ended(container_id)
@@ -230,16 +230,16 @@ class Completions:
                 self._stopped[container_id] = _copied(status), live, now_s
                 doubled.append(at)
                 continue
-            told.append(container_id)
+            ended_ids.append(container_id)
             changed = self._translate(container_id, status, live, now_s) or changed
         for at in reversed(doubled):
             del answer.completed_container_statuses[at]
         if self._own_ends:
             answer.completed_container_statuses.extend(self._own_ends)
-            told += [ids.container_id_text(status.container_id) for status in self._own_ends]
+            ended_ids += [ids.container_id_text(status.container_id) for status in self._own_ends]
             self._own_ends = []
             changed = True
-        self.told = frozenset(told)
+        self.delivered_ids = frozenset(ended_ids)
         return changed or bool(doubled)
 
     def settle(self, now_s: float) -> None:

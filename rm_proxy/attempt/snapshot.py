@@ -13,6 +13,7 @@ from base64 import b64decode
 from binascii import b2a_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Final
 
@@ -59,9 +60,8 @@ def packed_container(live: HeldContainer) -> Note:
         note |= {"source": live.source.value}
     if live.stage is not Stage.DELIVERED:
         note |= {"stage": live.stage.value}
-    for name, value in zip(_WHERE_SET, _where_set(live), strict=True):
-        if value:
-            note[name] = value
+    values = _where_set(live)
+    note.update(compress(zip(_WHERE_SET, values, strict=True), values))
     return note
 
 

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.frames import read_varint
@@ -35,6 +35,7 @@ _NAMES: Final = {_ROW: "rows", _RELEASE: "releases", _BLACKLIST: "names on its b
 _FIXED: Final = {1: 8, 5: 4}
 """Bytes of values by wire type."""
 _VARINT, _LENGTH = 0, 2
+_NOT_WHOLE: Final = "it lacks required fields"
 
 
 def too_large(body: bytes) -> str:
@@ -103,7 +104,8 @@ _HEAD: Final = _head()
 
 def check_request(request: y.AllocateRequestProto) -> None:
     """Check the names in a request that the proxy uses. Raises DecodeError."""
-    _check_whole(request)
+    if not request.IsInitialized():
+        raise DecodeError(_NOT_WHOLE)
     for row in request.ask:
         if not isinstance(row.resource_name, str):
             raise DecodeError("a resource name is not UTF-8")
@@ -118,17 +120,13 @@ def check_request(request: y.AllocateRequestProto) -> None:
 
 def check_answer(answer: y.AllocateResponseProto) -> None:
     """Check the names in an answer that the proxy uses. Raises DecodeError."""
-    _check_whole(answer)
+    if not answer.IsInitialized():
+        raise DecodeError(_NOT_WHOLE)
     for container in answer.allocated_containers:
         if not isinstance(container.nodeId.host, str):
             raise DecodeError("a host is not UTF-8")
     for report in answer.updated_nodes:
         _check(report.nodeId.host, "a host")
-
-
-def _check_whole(message: Message) -> None:
-    if not message.IsInitialized():
-        raise DecodeError("it lacks required fields")
 
 
 def _check(text: object, name: str) -> None:

@@ -71,6 +71,9 @@ class Prober:
     an application's id and a fault; compare: called with each choice of nodes.
     """
 
+    idle: Final = False
+    """Probes are drawn for each application that waits, so that all are known."""
+
     def __init__(
         self,
         cluster: ProbedCluster,
@@ -123,11 +126,6 @@ class Prober:
                 )
                 self._draw(job, more, policies, now_s)
         self._central.waits(attempt_id, demand, now_s, placed, full)
-
-    @property
-    def idle(self) -> bool:
-        """Never: each application that waits has probes drawn."""
-        return False
 
     def placed(self, app: AppView, sizes: Mapping[LabelledSize, int], count: int, now_s: float) -> None:
         """Note that an application of which it did not know got places, of any of these sizes."""

@@ -28,11 +28,11 @@ class Passed(NamedTuple):
 LIMITS: Final = {
     "empty heartbeat, up": Passed(9, 15),
     "empty heartbeat, down": Passed(10, 15),
-    "two containers that no rule makes queueable": Passed(25, 91),
+    "two containers that no rule makes queueable": Passed(25, 78),
     "report of a sidecar": Passed(17, 33),
-    "two containers asked for, default preset": Passed(51, 303),
-    "two containers asked for, placed at once": Passed(50, 273),
-    "two containers granted": Passed(38, 249),
+    "two containers asked for, default preset": Passed(41, 174),
+    "two containers asked for, placed at once": Passed(41, 189),
+    "two containers granted": Passed(37, 176),
 }
 
 

@@ -74,7 +74,8 @@ class AskRows:
     """
     _hosts: set[str] = field(default_factory=set)
     _racks: set[str] = field(default_factory=set)
-    _hints: tuple[frozenset[str], frozenset[str]] | None = None
+    hinted: tuple[frozenset[str], frozenset[str]] | None = None
+    """As `hints` returned it last; None once it has changed."""
     _unequal: dict[str, None] = field(default_factory=dict)
     """Names of rows whose guaranteed count may differ from what the ResourceManager holds."""
     _in_flight: set[str] = field(default_factory=set)
@@ -135,13 +136,19 @@ class AskRows:
 
         A rack that stands there only because of a host (relaxLocality off in its row, AMRMClient) is no hint.
         """
-        if self._hints is None:
-            self._hints = frozenset(self._hosts), frozenset(self._racks)
-        return self._hints
+        if self.hinted is None:
+            self.hinted = frozenset(self._hosts), frozenset(self._racks)
+        return self.hinted
 
     def decrement(self, host: str, rack: str) -> list[str]:
         """Count a delivery in the application's rows as the ResourceManager does in its own; returns their names."""
         rows = self.by_name
+        if len(rows) == 1 and self.demand:  # the row of all places alone, as mostly
+            self.demand -= 1
+            rows[ANY].num_containers -= 1
+            self.touch(self.key)
+            self._row_changed(ANY)
+            return [ANY]
         here = rows.get(host)
         near = rows.get(rack)
         local = near is not None and near.num_containers > 0
@@ -188,10 +195,10 @@ class AskRows:
         names = self._racks if is_rack else self._hosts
         if hinted and name not in names:
             names.add(name)
-            self._hints = None
+            self.hinted = None
         elif not hinted and name in names:
             names.discard(name)
-            self._hints = None
+            self.hinted = None
 
     # Rows that the ResourceManager holds
 
@@ -287,7 +294,7 @@ class AskRows:
 
 def reach(rows: AskRows, default_label: str) -> tuple[frozenset[str], frozenset[str], bool, str]:
     """Return the hosts and racks that a key's rows hint at, whether it may go off them, and its node label."""
-    hosts, racks = rows._hints or rows.hints()
+    hosts, racks = rows.hinted or rows.hints()
     return hosts, racks, rows.anywhere, default_label if rows.label is None else rows.label
 
 

@@ -126,9 +126,9 @@ class Allocations:
         """Handle allocated containers; unwanted ones are given back instead. Returns whether the answer changed."""
         changed, unwanted = False, []
         queueables = []
-        asked = self._table.by_private
+        placements = self._table.by_private
         for at, container in enumerate(answer.allocated_containers):
-            if container.allocation_request_id in asked or self._is_private(container):
+            if container.allocation_request_id in placements or self._is_private(container):
                 queueables.append((at, container))
             else:
                 changed = self._guaranteed_arrived(container, now_s) or changed
@@ -236,7 +236,7 @@ class Allocations:
         name = priority, follows
         expects = self._expects.get(name)
         if expects is None:
-            app = self._router.recorded
+            app = self._world.apps.app(self._router.app_id)
             expects = self._world.durations.expected(app, priority, follows) if app else Expectation(0.0)
             self._expects[name] = expects
         return expects
@@ -249,14 +249,14 @@ class Allocations:
         node_id: str,
         node: NodeView | None,
         reason: Reason | None = None,
-        asked: bool = False,
+        by_proxy: bool = False,
     ) -> HeldContainer:
-        """Return a container as it is held; asked: whether the proxy is known to have asked for it."""
+        """Return a container as it is held; by_proxy: whether the proxy is known to have asked for it."""
         priority, (retries, follows) = container.priority.priority, (0, "")
         if reason is not None:
             retries, follows = reason.retries, reason.follows
         expects, container_id = self._expected(priority, follows), ids.container_id_text(container.id)
-        private = asked or self._was_private(container, container_id)
+        private = by_proxy or self._was_private(container, container_id)
         if node is not None and node.slow_ratio != 1.0:
             expects = expects.at(node.slow_ratio)
         return HeldContainer(
@@ -286,8 +286,8 @@ class Allocations:
         node_id: str,
         node: NodeView | None,
     ) -> None:
-        asked = q is not None and container.execution_type == y.OPPORTUNISTIC
-        live = self._container(container, kind, now_s, node_id, node, reason, asked)
+        by_proxy = q is not None and container.execution_type == y.OPPORTUNISTIC
+        live = self._container(container, kind, now_s, node_id, node, reason, by_proxy)
         if q is not None:
             live.either = not q.entry.only_q
             live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from policies.model import AppView
+from policies.model import AppView, Placement
 from policies.value_types import value_type
 from quicksilver.common.messages import Grant
 from rm_proxy.attempt import frameworks
@@ -14,6 +14,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain.records import GrantRecord
 
+_NOT_PLACED: Final = Placement(None, unit="")
 CORE_WAIT_S: Final = 3.0
 """How long a container that was bound ahead waits for a core: after that the estimate was wrong, and its node gives it
 back (own)."""
@@ -21,6 +22,7 @@ back (own)."""
 
 def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
     """Return the record of a delivery; `q` is the placement of a queueable container that came where it was asked."""
+    placement = q.placement if q is not None else _NOT_PLACED
     return GrantRecord(
         container_id=live.id,
         app_id=app_id,
@@ -28,10 +30,10 @@ def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q
         kind=live.kind,
         route_reason=reason.text,
         node_id=live.node_id,
-        wanted_node=q.node_id if q else None,
-        place_reason=_why_there(q) if q else "",
-        scores=q.placement.scores if q else (),
-        unit=q.placement.unit if q else "",
+        wanted_node=q.node_id if q is not None else None,
+        place_reason=placement.reason if q is None or len(q.tried) == 1 else _why_there(q),
+        scores=placement.scores,
+        unit=placement.unit,
         priority=live.priority,
         resources=live.resources,
         expected_s=live.expected_s,
@@ -43,14 +45,12 @@ def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q
         retries=reason.retries,
         follows=reason.follows,
         version=reason.version,
-        place_version=q.placement.version if q else "",
+        place_version=placement.version,
     )
 
 
 def _why_there(q: QPlacement) -> str:
     """Return why a container was steered to its node, with the nodes that did not grant it before."""
-    if len(q.tried) == 1:
-        return q.placement.reason
     others = sorted(q.tried - {q.node_id})
     before = f"{', '.join(others)} did not grant it" if others else ""
     return "; ".join(text for text in (before, q.placement.reason) if text)

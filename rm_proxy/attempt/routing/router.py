@@ -32,7 +32,7 @@ from rm_proxy.attempt.routing.decision_records import DecisionRecorder
 from rm_proxy.attempt.routing.request_view import RequestView, read_view
 from rm_proxy.attempt.routing.reroute import Reroute
 from rm_proxy.domain import ids
-from rm_proxy.estimates.estimator import EstimateSource, Expectation
+from rm_proxy.estimates.estimator import EstimateSource
 
 MAX_ROUTED: Final = 2_000
 """Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
@@ -79,7 +79,7 @@ class Router:
         """The largest capability that the ResourceManager grants; None while it is not known."""
         self.undecided: dict[int, AskEntry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
-        self._cluster, self._table, self._live, self._emit = cluster, table, live, emit
+        self._cluster, self._table, self.live, self._emit = cluster, table, live, emit
         self._promotions = promotions
         self._credits: dict[Resources, deque[Credit]] = {}
         self._records = DecisionRecorder(self.app_id, cluster, emit)
@@ -95,21 +95,18 @@ class Router:
     @property
     def app(self) -> AppView | None:
         """The application with everything that this attempt holds and has asked for; None while it is not known."""
-        app = self._cluster.apps.app(self.app_id)
-        if app is None:
-            return None
+        record = self._cluster.apps.app(self.app_id)
+        return self.counted(record) if record is not None else None
+
+    def counted(self, record: AppView) -> AppView:
+        """Return the application's record with everything that this attempt holds and has asked for."""
         sums = self._table.sums
-        counted = self._live.count_in(app, sums.open_q, sums.asked_size, self.progress)
+        app = self.live.count_in(record, sums.open_q, sums.asked_size, self.progress)
         rising = list(self._promotions.outstanding()) if self._promotions.wishes else []
         if not (sums.asked_g or rising):
-            return counted
+            return app
         size = sums.asked_g_size + total(live.resources for live in rising)
-        return replace(counted, asked_g=sums.asked_g + len(rising), asked_g_size=size)
-
-    @property
-    def recorded(self) -> AppView | None:
-        """The application's record alone; None while it is not known."""
-        return self._cluster.apps.app(self.app_id)
+        return replace(app, asked_g=sums.asked_g + len(rising), asked_g_size=size)
 
     def excluded(self, app: AppView | None) -> frozenset[str]:
         """Return the hosts on which nothing may start: on the application's own blacklist, or kept for others."""
@@ -127,12 +124,13 @@ class Router:
         view = self._view
         if view is not None and view.fits(self._table.sums):
             return view
-        app = self.app
-        if app is None:
+        record = self._cluster.apps.app(self.app_id)
+        if record is None:
             return None
-        self.charge()
+        app = self.counted(record)
+        self.charge(record)
         mode = view.mode if view is not None else self._cluster.modes.mode(app)
-        self._view = read_view(self._cluster, app, mode, self._live, self._table.sums)
+        self._view = read_view(self._cluster, app, mode, self.live, self._table.sums)
         return self._view
 
     def next_queueable(self) -> Resources:
@@ -143,10 +141,14 @@ class Router:
         first = min(waiting, key=lambda e: e.key.priority, default=None)
         return first.resources if first is not None and self._cluster.placer.has_room(first.resources) else Resources()
 
-    def charge(self) -> None:
-        """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes."""
-        live, asked_size, before = self._live, self._table.sums.asked_size, self._charged
-        parts = self._cluster.apps.app(self.app_id), live.used_q, asked_size, live.used_g, live.over_g, live.over_q
+    def charge(self, record: AppView | None = None) -> None:
+        """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes.
+
+        record: the application's, if it is at hand.
+        """
+        live, asked_size, before = self.live, self._table.sums.asked_size, self._charged
+        app = record or self._cluster.apps.app(self.app_id)
+        parts = app, live.used_q, asked_size, live.used_g, live.over_g, live.over_q
         if before is None or any(map(is_not, parts, before)):
             self._charged = parts
             used_q, used_g = live.used_q + asked_size, live.used_g - live.over_g
@@ -154,18 +156,16 @@ class Router:
 
     def late_nodes(self, app: AppView, now_s: float) -> frozenset[str]:
         """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
+        if not self.live.by_id:
+            return _NO_NODES
         ratio = self._cluster.policies.for_app(app).section.straggler_ratio
-        if not ratio or not len(self._live):
+        if not ratio:
             return _NO_NODES
 
         def expected_s(priority: int) -> float:
             return self._cluster.durations.expected(app, priority).usual_s
 
-        return self._live.late_nodes(now_s, ratio, expected_s)
-
-    def attained_s(self, now_s: float) -> float:
-        """Return the service of all containers that this attempt has and had, in seconds of run time."""
-        return self._live.attained_s(now_s)
+        return self.live.late_nodes(now_s, ratio, expected_s)
 
     def remember_loss(self, lost: HeldContainer) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
@@ -251,7 +251,7 @@ class Router:
             for reason in reasons:
                 entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0), passes)
             return True
-        if stays_q(entry, view):
+        if entry.key.opportunistic and stays_q(entry, view):
             for reason in reasons:
                 entry.add_q(replace(reason, text=OWN_WISH, tries=0))
             return True
@@ -286,7 +286,8 @@ class Router:
         if rule is None and routes and not wish:
             rule = self._cluster.policies.rule(view.app, entry.key.priority)
         for reason in reasons:
-            view.settle()
+            if view.added or view.sums is not None:
+                view.settle()
             if (reason.retries, reason.follows) != (last.retries, last.follows):
                 last = Credit(reason.retries, reason.follows)
                 ask = self._retry(ask, last)
@@ -294,7 +295,7 @@ class Router:
                 ask = _ask_of(ask, view.app)
             route = self._choose(ask, view.queue, None if routes else reason, rule, now_s)
             if route.kind is Kind.QUEUEABLE:
-                view.add(reason.count)
+                view.added += reason.count
             elif route.slot != "route":
                 refusals[route] += reason.count
             share(entry, route, reason, view.mode)
@@ -381,7 +382,7 @@ class Router:
     ) -> Ask:
         """Return one container of `entry` as the policies see it, without retries; further arguments are its fields."""
         hosts, racks, anywhere, label = reach(entry.rows, view.queue.default_label)
-        expects = self.expected(view, entry.key.priority)
+        expects = view.expected(self._cluster.durations, entry.key.priority)
         return Ask(
             app=view.app,
             priority=entry.key.priority,
@@ -399,13 +400,6 @@ class Router:
             at_s=at_s,
             shunned=shunned,
         )
-
-    def expected(self, view: RequestView, priority: int) -> Expectation:
-        """Return how long a task of this priority is expected to run; looked up once for each message."""
-        expects = view.expects.get(priority)
-        if expects is None:
-            expects = view.expects[priority] = self._cluster.durations.expected(view.app, priority)
-        return expects
 
     def _retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""

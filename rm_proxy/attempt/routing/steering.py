@@ -93,6 +93,7 @@ class Steering:
                     remainder -= 1
                     self._steer(q, view, now_s)
             view = self._router.view()
+        first = view
         self._begin(view, now_s)
         self._owed.clear()
         if view is not None:
@@ -105,7 +106,8 @@ class Steering:
             if policies.for_app(view.app).cluster.matches:
                 remainder -= self._place_matched(active, view, remainder, now_s)
             elif len(active) > 1 and shadowed(policies, "match"):
-                self._cluster.placer.compare_match([self._ask(entry, view, now_s) for entry in active[:MAX_COMPARED]])
+                terms = view, self._work_s, now_s, self._shunned
+                self._cluster.placer.compare_match([self._router.ask(entry, *terms) for entry in active[:MAX_COMPARED]])
         for entry in unplaced:
             if remainder <= 0:
                 break
@@ -121,9 +123,8 @@ class Steering:
         view = self._router.view() if table.sums.unplaced else None
         placed = len(table.by_private) - before
         apart, self._apart = self._apart, {}
-        app = self._router.recorded if apart and placed else None
-        if app is not None:
-            self._cluster.line.placed(app, apart, placed, now_s)
+        if apart and placed and first is not None:
+            self._cluster.line.placed(first.app, apart, placed, now_s)
             placed = 0
         if view is not None or self.queued:
             self._queue_up(view, now_s, placed, full)
@@ -140,16 +141,13 @@ class Steering:
         if view is not None and not self.queued and self._cluster.line.idle:
             self._apart = self._sizes(view)
             if self._apart:
-                self._work_s = self._work(view, now_s)
+                app, sums, durations = view.app, self._table.sums, self._cluster.durations
+                first = next(iter(sums.unplaced.values()))
+                expected_s = view.expected(durations, first.key.priority).mean_s
+                open_s = expected_s * (app.live_g + app.live_q + sums.asked_g)
+                self._work_s = max(open_s, self._router.live.attained_s(now_s))
         else:
             self._queue_up(view, now_s)
-
-    def _work(self, view: RequestView, now_s: float) -> float:
-        """Return the work of the application: the larger of what is open and what was done."""
-        app, sums = view.app, self._table.sums
-        first = next(iter(sums.unplaced.values()))
-        expected_s = self._router.expected(view, first.key.priority).mean_s
-        return max(expected_s * (app.live_g + app.live_q + sums.asked_g), self._router.attained_s(now_s))
 
     def _queue_up(
         self, view: RequestView | None, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()
@@ -186,8 +184,8 @@ class Steering:
         ask_count = sum(entry.q_wanted for entry in sums.unplaced.values())
         container_count = app.live_g + app.live_q - ask_count + sums.asked_g
         first = next(iter(sums.unplaced.values()))
-        expected_s = self._router.expected(view, first.key.priority).mean_s
-        waiting = WaitingApp(app, ask_count, container_count, self._router.attained_s(now_s), expected_s)
+        expected_s = view.expected(self._cluster.durations, first.key.priority).mean_s
+        waiting = WaitingApp(app, ask_count, container_count, self._router.live.attained_s(now_s), expected_s)
         return waiting, sums.asked_g_size
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
@@ -210,9 +208,11 @@ class Steering:
         within = 0
         while effort < limit and entry.q_wanted and (not full or size not in full or self._owed.get(size, 0) > 0):
             effort += 1
-            if ask is None or hints is not entry.rows.hints():
-                view.settle()
-                hints, ask = entry.rows.hints(), self._ask(entry, view, now_s)
+            if ask is None or hints is not entry.rows.hinted:
+                if view.added or view.bound or view.sums is not None:
+                    view.settle()
+                ask = self._router.ask(entry, view, self._work_s, now_s, self._shunned)
+                hints = entry.rows.hinted
             placed = len(entry.pending) - first
             if effort == 1 and not coming and entry.q_wanted > 1:
                 within = self._count_within(entry, ask, view, min(entry.q_wanted, limit, allowed))
@@ -224,7 +224,7 @@ class Steering:
 
     def _count_within(self, entry: AskEntry, ask: Ask, view: RequestView, count: int) -> int:
         """Return how many containers that are alike are surely within all quotas; 0: each has to be looked at."""
-        if count < 2 or view.sums is not None or stays_q(entry, view):
+        if count < 2 or view.sums is not None or (entry.key.opportunistic and stays_q(entry, view)):
             return 0
         try:
             return count if all_within(self._cluster.policies, ask, count, view.queue) else 0
@@ -251,12 +251,9 @@ class Steering:
             allowed = self._allowance(entry, (label_of(entry, view.queue), entry.resources), now_s)
             count = min(entry.q_wanted, allowed, limit - len(batch))
             if count > 0:
-                ask = self._ask(entry, view, now_s)
+                ask = self._router.ask(entry, view, self._work_s, now_s, self._shunned)
                 batch += [(entry, ask)] * count
         return batch
-
-    def _ask(self, entry: AskEntry, view: RequestView, now_s: float) -> Ask:
-        return self._router.ask(entry, view, self._work_s, now_s, self._shunned)
 
     def _match(self, batch: Sequence[tuple[AskEntry, Ask]]) -> Sequence[str | None]:
         """Return the node of each; None for all where containers of one key alone are left."""
@@ -284,7 +281,7 @@ class Steering:
         full: labels and sizes without room; None when better applications claim what is free. within: whether it is
         known to be within all quotas.
         """
-        follows, waits = entry.q_reasons[0].follows, stays_q(entry, view)
+        follows, waits = entry.q_reasons[0].follows, entry.key.opportunistic and stays_q(entry, view)
         if follows:
             ask = replace(ask, steer=self._cluster.mover.move_target(follows))
         over = None if within else self._over_quota(ask, view, waits)
@@ -313,7 +310,7 @@ class Steering:
             self.back_to_wanted(entry, reason, NO_IDS, now_s)
             return not waits
         self._cluster.placer.count_asked(q)
-        view.bind(entry.resources)
+        view.bound.append(entry.resources)
         return True
 
     def _over_quota(self, ask: Ask, view: RequestView, stays: bool) -> Placement | None:

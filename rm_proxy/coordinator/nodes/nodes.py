@@ -243,7 +243,8 @@ class Node:
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
         reservation = self.own.pop(q, None) if q is not None else None
-        own = Own(live.resources, live.expected_s, False, live.ahead, app_of_container(live.id))
+        app_id = app_of_container(live.id) if q is None else q.ask.app.id
+        own = Own(live.resources, live.expected_s, False, live.ahead, app_id)
         if reservation is None:
             self._count(live.id, own)
         else:

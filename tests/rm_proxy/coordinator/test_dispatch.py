@@ -415,3 +415,24 @@ def test_shares_survive_a_restart_of_the_proxy() -> None:
     assert small.beats(1.2, row("*", 2)) == bob.beats(1.3, row("*", 20)) == 0
     busy(world, 6, 1.9)
     assert (small.beats(2.0), bob.beats(2.1)) == (0, 2)
+
+
+def test_an_application_that_gets_its_places_at_once_enters_no_queue_while_nobody_else_waits() -> None:
+    world = coordinator(LATE, nodes=1)
+    alone = Master(world, 2)
+    assert alone.beats(1.0, row("*", 8)) == 8 and world.central.idle
+    late = Master(world, 3)
+    assert late.beats(1.1, row("*", 2)) == 0 and not world.central.idle, "all cores are taken: it waits"
+    turn = world.central.turn(late.attempt.id, 1.2)
+    assert turn is not None and (turn.ask_count, turn.apps_before) == (2, 0)
+
+
+def test_an_application_that_gets_some_of_its_places_waits_for_the_others_from_then_on() -> None:
+    world = coordinator(LATE, nodes=1)
+    wide, small = Master(world, 2), Master(world, 3)
+    assert wide.beats(1.0, row("*", 30)) == 8
+    turn = world.central.turn(wide.attempt.id, 1.0)
+    assert turn is not None and (turn.ask_count, turn.waits_s) == (22, 0.0)
+    assert small.beats(1.1, row("*", 2)) == 0
+    turn = world.central.turn(small.attempt.id, 1.1)
+    assert turn is not None and turn.ask_count == 2 and len(world.central) == 2
