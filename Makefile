@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-recovery bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
 
 setup:
 	@scripts/setup run
@@ -82,14 +82,8 @@ bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2
 bench-policies: setup ## each policy alone and all together: under a virtual clock, and on a real local cluster
 	@$(PYTHON) -m quicksilver_lab.bench.policies $(ARGS)
 
-bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
-	@$(PYTHON) -m quicksilver_lab.bench.reloads $(ARGS)
-
 bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or of a sidecar
 	@$(PYTHON) -m quicksilver_lab.bench.recovery $(ARGS)
-
-bench-moves: setup ## how soon a task starts elsewhere once its place was stolen or corrected
-	@$(PYTHON) -m quicksilver_lab.bench.moves $(ARGS)
 
 bench-zoe: setup ## Zoe's applications on ten emulated servers: flexible against rigid admission and stock YARN
 	@$(PYTHON) -m quicksilver_lab.bench.zoe $(ARGS)
@@ -105,9 +99,6 @@ bench-spark: setup-spark ## PySpark with dynamic allocation beside a long job: F
 
 bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver_lab.bench.emulator_validation $(ARGS)
-
-bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
-	@$(PYTHON) -m quicksilver_lab.bench.upgrades $(ARGS)
 
 faults: setup-test-all ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m quicksilver_lab.workloads.faults $(ARGS)

@@ -36,7 +36,6 @@ BENCHMARKS: Final = {
     "scale": BenchCommand(
         "quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."
     ),
-    "ui": BenchCommand("quicksilver_lab.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
     "run": BenchCommand(
         "quicksilver_lab.bench.experiment.run:run",
         "A plan on an emulated cluster: mixes of jobs, Mercury's experiments, a trace.",
@@ -48,23 +47,13 @@ BENCHMARKS: Final = {
         "quicksilver_lab.bench.emulator_validation.run:emulator_validation",
         "The same jobs on a real and on an emulated cluster.",
     ),
-    "moves": BenchCommand(
-        "quicksilver_lab.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."
-    ),
     "hosts": BenchCommand(
         "quicksilver_lab.bench.hosts:hosts",
         "Jobs on hosts in racks, with delay and loss between them, against stock Fair.",
     ),
-    "reloads": BenchCommand(
-        "quicksilver_lab.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."
-    ),
     "recovery": BenchCommand(
         "quicksilver_lab.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."
     ),
-    "upgrades": BenchCommand(
-        "quicksilver_lab.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
-    ),
-    "overload": BenchCommand("quicksilver_lab.bench.overload:overload", "Thousands of idle connections at the proxy."),
     "fuzz": BenchCommand(
         "quicksilver_lab.bench.fuzz.__main__:main", "Malformed bytes for the wire, the relays and REST."
     ),
