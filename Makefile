@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-recovery bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-recovery bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
 
 setup:
 	@scripts/setup run
@@ -96,9 +96,6 @@ bench-zoe-spark: setup-spark ## four unmodified PySpark applications that start 
 
 bench-spark: setup-spark ## PySpark with dynamic allocation beside a long job: Fair Scheduler, preset default, executors as Qs
 	@$(PYTHON) -m quicksilver_lab.frameworks.spark_beside $(ARGS)
-
-bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
-	@$(PYTHON) -m quicksilver_lab.bench.emulator_validation $(ARGS)
 
 faults: setup-test-all ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m quicksilver_lab.workloads.faults $(ARGS)

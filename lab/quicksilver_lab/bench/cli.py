@@ -43,10 +43,6 @@ BENCHMARKS: Final = {
     "zoe": BenchCommand(
         "quicksilver_lab.bench.zoe.run:zoe", "Zoe's applications: flexible against rigid admission and stock YARN."
     ),
-    "emulator": BenchCommand(
-        "quicksilver_lab.bench.emulator_validation.run:emulator_validation",
-        "The same jobs on a real and on an emulated cluster.",
-    ),
     "hosts": BenchCommand(
         "quicksilver_lab.bench.hosts:hosts",
         "Jobs on hosts in racks, with delay and loss between them, against stock Fair.",

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from quicksilver.report import files
 from quicksilver.report.model import Page
-from quicksilver_lab.bench.page import emulator_validation, experiment, las, plain, policies, scale, zoe
+from quicksilver_lab.bench.page import experiment, las, plain, policies, scale, zoe
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
-    "emulator": emulator_validation.read,
     "experiment": experiment.read,
     "las": las.read,
     "las-docker": las.read,

@@ -1,1 +1,0 @@
-"""Validation of the emulated cluster: one workload on it and on real NodeManagers, side by side."""
