@@ -79,7 +79,7 @@ bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace A
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
 	@$(PYTHON) -m quicksilver_lab.bench.scale $(ARGS)
 
-bench-policies: setup ## each policy alone and all together: under a virtual clock, and on a real local cluster
+bench-policies: setup ## each policy alone and all together, under a virtual clock
 	@$(PYTHON) -m quicksilver_lab.bench.policies $(ARGS)
 
 bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or of a sidecar

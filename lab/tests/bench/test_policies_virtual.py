@@ -135,7 +135,7 @@ def test_seeds_that_not_all_were_run_with_do_not_count() -> None:
 @pytest.mark.long
 def test_the_command_ends_with_one_json_object_and_keeps_it(tmp_path: Path) -> None:
     words = ["--nodes", "4", "--arrivals", "15", "--seeds", "2", "--policies", "place_topk_wait"]
-    result = CliRunner().invoke(policies, [*words, "--parts", "virtual", "--results", str(tmp_path)])
+    result = CliRunner().invoke(policies, [*words, "--results", str(tmp_path)])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout.splitlines()[-1])
     one = told["virtual"]["effects"]["place_topk_wait"]["tasks_per_s"]
