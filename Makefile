@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-recovery bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
+.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-recovery bench-zoe bench-zoe-figure1 bench-zoe-spark bench-spark faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-test-all setup-spark packages docs lab-docs
 
 setup:
 	@scripts/setup run
@@ -102,9 +102,6 @@ faults: setup-test-all ## daemons killed, connections cut and slowed while real 
 
 fuzz: setup ## malformed bytes for the wire protocol, both relays, the tracker's, and the three servers of REST
 	@$(PYTHON) -m quicksilver_lab.bench.fuzz $(ARGS)
-
-bench-sim: setup ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
-	@$(PYTHON) -m quicksilver_lab.bench.sim.peer $(PEER) $(ARGS)
 
 protos: setup ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
