@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +20,7 @@ from quicksilver_lab.bench.emulator.emulated_quicksilver import EmulatedQuicksil
 from quicksilver_lab.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord
 from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
-from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
+from quicksilver_lab.bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager, until_running
 
 Progress = Callable[[str], None]
 
@@ -78,37 +78,70 @@ class _Used:
         self.rss_mb = {name: procstat.rss_mb(pid) for name, pid in self.pids.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class EmulatedCluster:
+    """A real ResourceManager with emulated nodes, and quicksilver where it takes part."""
+
+    rm: Running
+    nodes: EmulatedNodes
+    through: EmulatedQuicksilver | None
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """The processes whose use is measured, by name. Raises LocalDaemonsError when the proxy ended."""
+        return {"rm": self.rm.pid, "emulator": os.getpid()} | (
+            {"proxy": self.through.proxy_pid} if self.through else {}
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Return why nodes refused starts, and what the sites of quicksilver count."""
+        refused = {f"refused: {why}": number for why, number in self.nodes.tally.refused.items()}
+        return refused | (self.through.counts() if self.through else {})
+
+
+@asynccontextmanager
+async def emulated_cluster(
+    workdir: Path,
+    count: int,
+    shape: NodeShape,
+    options: RmOptions,
+    settings: NodeSettings,
+    policies: Mapping[str, Any] | None,
+    proxy: Mapping[str, Any],
+    progress: Progress,
+) -> AsyncIterator[EmulatedCluster]:
+    """Start `count` nodes and all that they need, for the time of a with block; nothing is left running.
+
+    policies, proxy: sections of quicksilver.yaml; without policies quicksilver takes no part. Raises QuicksilverError,
+    ClusterError, OSError, RuntimeError of a node that ended before its time.
+    """
+    async with resource_manager(workdir, shape, options, progress) as rm, AsyncExitStack() as stack:
+        nodes, through = EmulatedNodes(settings), None
+        if policies is not None:
+            through = await stack.enter_async_context(quicksilver(rm.cluster, policies, proxy, shape))
+            nodes.queued_elsewhere = through.waiting
+        await nodes.start(count, rm.addresses.tracker, through.accept if through else None)
+        stack.push_async_callback(nodes.stop)
+        await until_running(rm, count)
+        if through is not None:
+            await through.start(count)
+        await asyncio.sleep(_SETTLE_S)
+        yield EmulatedCluster(rm, nodes, through)
+
+
 async def run(spec: RunSpec, jobs: Iterable[JobSpec], workdir: Path, progress: Progress = lambda _: None) -> RunResult:
     """Run jobs, which may be endless, and return what became of them; nothing is left running.
 
     Raises QuicksilverError, ClusterError, OSError, RuntimeError of a node that ended before its time.
     """
-    async with resource_manager(workdir, spec.shape, spec.rm, progress) as rm:
-        nodes = EmulatedNodes(spec.nodes)
-        async with _quicksilver(spec, rm, nodes) as through:
-            await nodes.start(spec.count, rm.addresses.tracker, through.accept if through else None)
-            try:
-                if through is not None:
-                    await through.start(spec.count)
-                await asyncio.sleep(_SETTLE_S)
-                return await _measured(spec, rm, nodes, through, jobs)
-            finally:
-                await nodes.stop()
+    async with emulated_cluster(
+        workdir, spec.count, spec.shape, spec.rm, spec.nodes, spec.policies, spec.proxy, progress
+    ) as cluster:
+        return await _measured(spec, cluster, jobs)
 
 
-@asynccontextmanager
-async def _quicksilver(spec: RunSpec, rm: Running, nodes: EmulatedNodes) -> AsyncIterator[EmulatedQuicksilver | None]:
-    if spec.policies is None:
-        yield None
-        return
-    async with quicksilver(rm.cluster, spec.policies, spec.proxy, spec.shape) as through:
-        nodes.queued_elsewhere = through.waiting
-        yield through
-
-
-async def _measured(
-    spec: RunSpec, rm: Running, nodes: EmulatedNodes, through: EmulatedQuicksilver | None, jobs: Iterable[JobSpec]
-) -> RunResult:
+async def _measured(spec: RunSpec, cluster: EmulatedCluster, jobs: Iterable[JobSpec]) -> RunResult:
+    rm, nodes = cluster.rm, cluster.nodes
     origin_s = time.monotonic()
 
     def clock() -> float:
@@ -116,8 +149,7 @@ async def _measured(
 
     masters = Masters(rm.addresses.client, rm.addresses.scheduler, spec.masters, clock=clock)
     nodes.umbilical = masters.umbilical
-    pids = {"rm": rm.pid, "emulator": os.getpid()} | ({"proxy": through.proxy_pid} if through else {})
-    used = _Used(pids)
+    used = _Used(cluster.pids)
     watching = asyncio.create_task(_window(spec, used))
     end_s = spec.warm_s + spec.window_s
     try:
@@ -128,7 +160,7 @@ async def _measured(
     finally:
         watching.cancel()
     nodes.check()
-    return _result(spec, nodes, through, masters, records, used, origin_s)
+    return _result(spec, cluster, masters, records, used, origin_s)
 
 
 async def _window(spec: RunSpec, used: _Used) -> None:
@@ -140,13 +172,13 @@ async def _window(spec: RunSpec, used: _Used) -> None:
 
 def _result(
     spec: RunSpec,
-    nodes: EmulatedNodes,
-    through: EmulatedQuicksilver | None,
+    cluster: EmulatedCluster,
     masters: Masters,
     records: list[JobRecord],
     used: _Used,
     origin_s: float,
 ) -> RunResult:
+    nodes = cluster.nodes
     counts = nodes.counts()
     unfinished = sum(_open(task) for job in records for task in job.tasks)
     samples = [replace(sample, at_s=sample.at_s - origin_s) for sample in nodes.samples]
@@ -168,8 +200,7 @@ def _result(
         | {"lost": masters.counts["lost"] + unfinished, "unfinished": unfinished}
         | {"nm_shed": counts.shed, "nm_queue_full": counts.queue_full, "nm_started": counts.started}
         | nodes.tally.counts()
-        | {f"refused: {why}": number for why, number in nodes.tally.refused.items()}
-        | (through.counts() if through else {}),
+        | cluster.counts(),
     )
 
 

@@ -23,9 +23,9 @@ from quicksilver_lab.bench.experiment.lanes import Failed, Lanes
 from quicksilver_lab.bench.experiment.plan import ExperimentPlan, changed, load
 from quicksilver_lab.bench.experiment.result import result, take
 from quicksilver_lab.bench.harm import sentence
-from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.page.pages import beside
+from quicksilver_lab.workloads.environment import interruptible
 
 Runs = dict[tuple[str, str], list[RunResult]]
 Progress = Callable[[str], None]

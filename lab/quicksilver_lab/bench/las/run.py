@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +21,7 @@ from quicksilver_lab.bench.las.jobs import LOAD, TABLE, LasJob, LasScale, counts
 from quicksilver_lab.bench.las.modes import Mode, Progress
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.cluster.ports import free_base_port
-from quicksilver_lab.workloads.environment import Progresses
+from quicksilver_lab.workloads.environment import Progresses, interruptible
 from quicksilver_lab.workloads.servers.dockerd import running_dockerd
 
 MODES: Final = ("fifo", "opportunistic", "kill_newest", "las", "quicksilver")
@@ -147,17 +145,6 @@ def line(name: str, shown: Mapping[str, Any]) -> str:
         f"{name}: completion p50 {shown['completion_p50_s']} s, p99 {shown['completion_p99_s']} s; "
         f"slowdown p50 {shown['slowdown_p50']}; {failed}; containers: {containers}"
     )
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let SIGTERM end the work as Ctrl-C does, and both also where SIGINT is ignored, as in a background job."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:

@@ -14,13 +14,12 @@ import click
 from policies.config.registry import Registry
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.policies import virtual
 from quicksilver_lab.bench.policies.jobs import JobsPlan
 from quicksilver_lab.bench.policies.variants import PolicyVariant, available
 from quicksilver_lab.bench.policies.virtual import VirtualOutcome
-from quicksilver_lab.workloads.environment import Progresses
+from quicksilver_lab.workloads.environment import Progresses, interruptible
 
 _QUICK: Final = JobsPlan(nodes=60, arrivals_s=20.0)
 

@@ -43,13 +43,13 @@ from quicksilver_apps.client.site import ClusterSite
 from quicksilver_apps.client.submission import Described, Options, Submitter
 from quicksilver_apps.description.model import Application
 from quicksilver_lab.bench import results
-from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.mercury.competitors import TUNED
 from quicksilver_lab.bench.zoe import pool
 from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ZoeSystem, system
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.spec import ClusterSpec
+from quicksilver_lab.workloads.environment import interruptible
 
 UNITS: Final = 10
 UNIT_MB: Final = 1024

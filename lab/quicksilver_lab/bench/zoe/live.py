@@ -7,22 +7,19 @@ hidden from the ResourceManager, so that the servers hold as much under each sys
 
 from __future__ import annotations
 
-import asyncio
-import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from quicksilver_lab.bench import procstat
-from quicksilver_lab.bench.emulator.emulated_quicksilver import EmulatedQuicksilver, quicksilver
 from quicksilver_lab.bench.emulator.masters.application import ApplicationSpec, MasterRecord
 from quicksilver_lab.bench.emulator.masters.application_masters import ApplicationMasters, ApplicationMastersSettings
-from quicksilver_lab.bench.emulator.nodes.nodes import EmulatedNodes, NodeSettings
+from quicksilver_lab.bench.emulator.nodes.nodes import NodeSettings
 from quicksilver_lab.bench.emulator.nodes.tracker import ReportRelay
-from quicksilver_lab.bench.emulator.rm import RmOptions, Running, resource_manager, until_running
+from quicksilver_lab.bench.emulator.rm import RmOptions
+from quicksilver_lab.bench.emulator.run import EmulatedCluster, emulated_cluster
 from quicksilver_lab.bench.zoe.systems import ZoeSystem
 from quicksilver_lab.bench.zoe.workload import SERVERS, SHAPE
 
@@ -30,7 +27,6 @@ Progress = Callable[[str], None]
 
 _NODE_PORT: Final = 300
 """Of the nodes, above the first port."""
-_SETTLE_S: Final = 1.5
 _LEAST_MB: Final = 1024
 
 
@@ -74,18 +70,10 @@ async def run(
         capacity_scheduler=system.scheduler_site,
         min_allocation_mb=_LEAST_MB,
     )
-    async with resource_manager(workdir, SHAPE, options, progress) as rm:
-        nodes = EmulatedNodes(_nodes(system, settings))
-        async with _quicksilver(system, rm, nodes) as through:
-            await nodes.start(SERVERS, rm.addresses.tracker, through.accept if through else None)
-            try:
-                await until_running(rm, SERVERS)
-                if through is not None:
-                    await through.start(SERVERS)
-                await asyncio.sleep(_SETTLE_S)
-                return await _measured(system, specs, settings, rm, nodes, through)
-            finally:
-                await nodes.stop()
+    async with emulated_cluster(
+        workdir, SERVERS, SHAPE, options, _nodes(system, settings), system.policies, {}, progress
+    ) as cluster:
+        return await _measured(system, specs, settings, cluster)
 
 
 def _nodes(system: ZoeSystem, settings: LiveSettings) -> NodeSettings:
@@ -98,26 +86,10 @@ def _nodes(system: ZoeSystem, settings: LiveSettings) -> NodeSettings:
     )
 
 
-@asynccontextmanager
-async def _quicksilver(
-    system: ZoeSystem, rm: Running, nodes: EmulatedNodes
-) -> AsyncIterator[EmulatedQuicksilver | None]:
-    if system.policies is None:
-        yield None
-        return
-    async with quicksilver(rm.cluster, system.policies, {}, SHAPE) as through:
-        nodes.queued_elsewhere = through.waiting
-        yield through
-
-
 async def _measured(
-    system: ZoeSystem,
-    specs: Sequence[ApplicationSpec],
-    settings: LiveSettings,
-    rm: Running,
-    nodes: EmulatedNodes,
-    through: EmulatedQuicksilver | None,
+    system: ZoeSystem, specs: Sequence[ApplicationSpec], settings: LiveSettings, cluster: EmulatedCluster
 ) -> LiveResult:
+    rm, nodes = cluster.rm, cluster.nodes
     by_id = {node.id: node for node in nodes.nodes}
     origin_s = time.monotonic()
     masters = ApplicationMasters(
@@ -128,14 +100,9 @@ async def _measured(
         clock=lambda: time.monotonic() - origin_s,
     )
     nodes.umbilical = masters.umbilical
-    pids = {"rm": rm.pid, "emulator": os.getpid()} | ({"proxy": through.proxy_pid} if through else {})
+    pids = cluster.pids
     began = {name: procstat.cpu_s(pid) for name, pid in pids.items()}
     records = await masters.run(specs, stop_after_s=specs[-1].arrives_s + settings.drain_s)
     cpu_s = {name: round(procstat.cpu_s(pid) - began[name], 2) for name, pid in pids.items()}
     nodes.check()
-    counts = (
-        dict(masters.counts)
-        | {f"nm_refused: {why}": number for why, number in nodes.tally.refused.items()}
-        | (through.counts() if through else {})
-    )
-    return LiveResult(system.name, records, counts, cpu_s)
+    return LiveResult(system.name, records, dict(masters.counts) | cluster.counts(), cpu_s)

@@ -19,7 +19,6 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.emulator.masters.application import ApplicationSpec
-from quicksilver_lab.bench.las.run import interruptible
 from quicksilver_lab.bench.page.pages import beside
 from quicksilver_lab.bench.stats import spread
 from quicksilver_lab.bench.zoe.figures import Figures, ratios, simulated_summary, summary
@@ -27,6 +26,7 @@ from quicksilver_lab.bench.zoe.live import LiveResult, LiveSettings, run
 from quicksilver_lab.bench.zoe.systems import ADMISSIONS, NAMES, ORDERS, SIZES, Order, Size, ZoeSystem, system
 from quicksilver_lab.bench.zoe.workload import CLUSTER, ZoeWorkload, applications, simulated
 from quicksilver_lab.papers.systems.zoe import SYSTEM, ZoeSettings
+from quicksilver_lab.workloads.environment import interruptible
 
 _PORTS: Final = 24000
 _DEFAULT: Final = "stock,rigid,flexible"

@@ -9,13 +9,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver_lab.bench.emulator.masters.application import (
     ApplicationAm,
     ApplicationSpec,
@@ -24,15 +22,12 @@ from quicksilver_lab.bench.emulator.masters.application import (
     Served,
 )
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address, NodeLinks, Outcome
-from quicksilver_lab.bench.emulator.masters.session import MasterSession
+from quicksilver_lab.bench.emulator.masters.session import MasterLife, MasterSession
 from quicksilver_lab.bench.emulator.masters.submit import MasterSubmitter, NotAdmittedError
 
-ADMIT_S: Final = 120.0
-"""Time limit for the ResourceManager's acceptance of an application, seconds."""
 _COMMAND: Final = "emulated 1000000"
 _LINKS: Final = 4000
 _STOP_S: Final = 5.0
-_KILL_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +42,11 @@ class ApplicationMastersSettings:
 
 
 @dataclass(slots=True, eq=False)
-class _MasterLife:
+class _AppLife(MasterLife):
     """A master that lives."""
 
     spec: ApplicationSpec
     am: ApplicationAm
-    wake: asyncio.Future[None] | None = None
-    tokens: dict[Address, TokenProto] = field(default_factory=dict)
-    nodes: set[Address] = field(default_factory=set)
-    containers: list[str] = field(default_factory=list)
-
-    def rouse(self) -> None:
-        """End its wait."""
-        if self.wake is not None and not self.wake.done():
-            self.wake.set_result(None)
 
 
 class ApplicationMasters:
@@ -83,9 +69,9 @@ class ApplicationMasters:
         self._scheduler, self._served, self._clock = scheduler, served, clock
         self._submitter = MasterSubmitter(rm, self.settings.app_type)
         self._links = NodeLinks(_LINKS)
-        self._of: dict[str, _MasterLife] = {}
+        self._of: dict[str, _AppLife] = {}
         """Whose a container is, of masters that live."""
-        self._lives: set[_MasterLife] = set()
+        self._lives: set[_AppLife] = set()
         self._began: Counter[str] = Counter()
 
     def umbilical(self, container_id: str, kind: Literal["began", "done"], _now_s: float) -> None:
@@ -140,7 +126,7 @@ class ApplicationMasters:
         record = MasterRecord(spec.number, spec.klass, spec.runtime_s, self._clock())
         records.append(record)
         try:
-            async with self._application(spec, record) as token:
+            async with self._submitter.admitted(spec.job, record.note, spec.tags) as token:
                 await self._work(spec, record, MasterSession(self._scheduler, token))
         except (*BROKEN, NotAdmittedError, TimeoutError) as error:
             record.note(f"{type(error).__name__}: {error}")
@@ -150,24 +136,8 @@ class ApplicationMasters:
         finally:
             self.counts["failed_applications"] += record.ended_s is None
 
-    @asynccontextmanager
-    async def _application(self, spec: ApplicationSpec, record: MasterRecord) -> AsyncIterator[TokenProto]:
-        """Submit an application; when its master breaks off, it is killed."""
-        app_id = await self._submitter.submit(spec.job, spec.tags)
-        finished = False
-        try:
-            yield await self._submitter.token(spec.job, app_id, ADMIT_S)
-            finished = True
-        finally:
-            if not finished:
-                try:
-                    async with asyncio.timeout(_KILL_S):
-                        await self._submitter.kill(spec.job, app_id, "its master broke off")
-                except (*BROKEN, TimeoutError) as error:
-                    record.note(f"not killed: {error}")
-
     async def _work(self, spec: ApplicationSpec, record: MasterRecord, session: MasterSession) -> None:
-        life = _MasterLife(spec, ApplicationAm(spec, record))
+        life = _AppLife(spec, ApplicationAm(spec, record))
         try:
             await session.register()
             record.registered_s = self._clock()
@@ -183,20 +153,13 @@ class ApplicationMasters:
             self.counts["reconnects"] += session.reconnects
             self._forget(life)
 
-    async def _beat_until_over(self, life: _MasterLife, session: MasterSession) -> None:
-        loop = asyncio.get_running_loop()
+    async def _beat_until_over(self, life: _AppLife, session: MasterSession) -> None:
         while not life.am.over:
             await self._beat(life, session)
-            if life.am.over:
-                break
-            life.wake = loop.create_future()
-            timer = loop.call_later(self.settings.heartbeat_s, life.rouse)
-            try:
-                await life.wake
-            finally:
-                timer.cancel()
+            if not life.am.over:
+                await life.wait(self.settings.heartbeat_s)
 
-    def _forget(self, life: _MasterLife) -> None:
+    def _forget(self, life: _AppLife) -> None:
         self._lives.discard(life)
         life.am.close(self._clock())
         self.counts["surplus"] += life.am.surplus
@@ -205,7 +168,7 @@ class ApplicationMasters:
         for container_id in life.containers:
             del self._of[container_id]
 
-    async def _beat(self, life: _MasterLife, session: MasterSession) -> None:
+    async def _beat(self, life: _AppLife, session: MasterSession) -> None:
         self.counts["heartbeats"] += 1
         answer = await session.allocate(life.am.request())
         if answer is None:
@@ -220,7 +183,7 @@ class ApplicationMasters:
 
     # Containers
 
-    def _start(self, life: _MasterLife, component: Component) -> None:
+    def _start(self, life: _AppLife, component: Component) -> None:
         node = component.container.nodeId
         token = life.tokens.get((node.host, node.port))
         if token is None:
@@ -239,19 +202,19 @@ class ApplicationMasters:
 
         self._links.start(life.spec.number, token, component.container, _COMMAND, answered)
 
-    def _refused(self, life: _MasterLife, component: Component, why: str) -> None:
+    def _refused(self, life: _AppLife, component: Component, why: str) -> None:
         if life in self._lives and life.am.holds(component.container_id):
             self.counts["refused"] += 1
             life.am.refused(component.container_id, why, self._clock())
 
-    async def _stop_all(self, life: _MasterLife) -> None:
+    async def _stop_all(self, life: _AppLife) -> None:
         """Have the nodes stop all containers; return when all have answered, or after _STOP_S."""
         loop = asyncio.get_running_loop()
         waiting = [self._stop(life, component, loop.create_future()) for component in life.am.stops()]
         if waiting:
             await asyncio.wait(waiting, timeout=_STOP_S)
 
-    def _stop(self, life: _MasterLife, component: Component, stopped: asyncio.Future[None]) -> asyncio.Future[None]:
+    def _stop(self, life: _AppLife, component: Component, stopped: asyncio.Future[None]) -> asyncio.Future[None]:
         node = component.container.nodeId
         token = life.tokens.get((node.host, node.port))
 

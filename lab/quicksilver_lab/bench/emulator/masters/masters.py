@@ -5,31 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
-from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver_apps.yarn.yarn_client import RemoteCallError
 from quicksilver_lab.bench.emulator.ledger import TaskLedger
 from quicksilver_lab.bench.emulator.masters.am import AmSettings, MapReduceAm, TaskLaunch, TaskStop, one_rack
 from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address, NodeLinks, Outcome
-from quicksilver_lab.bench.emulator.masters.session import MasterSession
+from quicksilver_lab.bench.emulator.masters.session import MasterLife, MasterSession
 from quicksilver_lab.bench.emulator.masters.submit import MasterSubmitter, NotAdmittedError
 from quicksilver_lab.bench.emulator.masters.waiting import RackOf
 from quicksilver_lab.bench.emulator.model import JobRecord, JobSpec
 from rm_proxy.domain.ids import container_id_text
 
-ADMIT_S: Final = 120.0
-"""Time limit for the submission of a job, seconds."""
 START_AGAIN_S: Final = 1.0
 MOST_STARTS: Final = 5
 """So often a start is tried when the way to the node breaks; then the attempt has failed."""
 _RUNS_ALREADY: Final = ("already is running", "already running", "Attempt to relaunch")
-_KILL_S: Final = 10.0
 
 
 def emulated(_container_id: str, runs_s: float) -> str:
@@ -53,23 +48,13 @@ class MastersSettings:
     """Connections to nodes, of all masters together."""
 
 
-@dataclass(slots=True)
-class _Life:
+@dataclass(slots=True, eq=False)
+class _Life(MasterLife):
     """A master that lives."""
 
     job: JobSpec
     am: MapReduceAm
     record: JobRecord
-    wake: asyncio.Future[None] | None = None
-    tokens: dict[Address, TokenProto] = field(default_factory=dict)
-    nodes: set[Address] = field(default_factory=set)
-    containers: list[str] = field(default_factory=list)
-    """All that it was given a task for."""
-
-    def rouse(self) -> None:
-        """End its wait."""
-        if self.wake is not None and not self.wake.done():
-            self.wake.set_result(None)
 
 
 class Masters:
@@ -179,7 +164,7 @@ class Masters:
         record = JobRecord(job.number, job.klass, self._clock(), work_s=work_s, queue=job.queue, user=job.user)
         records.append(record)
         try:
-            async with self._application(job, record) as token:
+            async with self._submitter.admitted(job, record.errors.append) as token:
                 await self._work(job, record, MasterSession(self._scheduler, token))
         except (*BROKEN, NotAdmittedError, TimeoutError) as error:
             record.errors.append(f"{type(error).__name__}: {error}")
@@ -188,22 +173,6 @@ class Masters:
             raise
         finally:
             self.counts["failed_jobs"] += bool(record.errors) and record.ended_s is None
-
-    @asynccontextmanager
-    async def _application(self, job: JobSpec, record: JobRecord) -> AsyncIterator[TokenProto]:
-        """Submit an application; when its master breaks off, it is killed."""
-        app_id = await self._submitter.submit(job)
-        finished = False
-        try:
-            yield await self._submitter.token(job, app_id, ADMIT_S)
-            finished = True
-        finally:
-            if not finished:
-                try:
-                    async with asyncio.timeout(_KILL_S):
-                        await self._submitter.kill(job, app_id, "its master broke off")
-                except (*BROKEN, TimeoutError) as error:
-                    record.errors.append(f"not killed: {error}")
 
     async def _work(self, job: JobSpec, record: JobRecord, session: MasterSession) -> None:
         life = None
@@ -229,14 +198,8 @@ class Masters:
                 self._forget(life)
 
     async def _beat_until_over(self, life: _Life, session: MasterSession) -> None:
-        loop = asyncio.get_running_loop()
         while not life.am.over:
-            life.wake = loop.create_future()
-            timer = loop.call_later(self.settings.heartbeat_s, life.rouse)
-            try:
-                await life.wake
-            finally:
-                timer.cancel()
+            await life.wait(self.settings.heartbeat_s)
             if not life.am.over:
                 await self._beat(life, session)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -22,6 +23,34 @@ _SETUP_CALL_ID: Final = 0x7FFF0000
 _NOT_REGISTERED: Final = "ApplicationMasterNotRegisteredException"
 
 _M = TypeVar("_M", bound=Message)
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class MasterLife:
+    """What each master that lives has, whatever it runs."""
+
+    wake: asyncio.Future[None] | None = None
+    tokens: dict[Address, TokenProto] = field(default_factory=dict)
+    """NMTokens, by node."""
+    nodes: set[Address] = field(default_factory=set)
+    """Those that it has a connection to."""
+    containers: list[str] = field(default_factory=list)
+    """All that were given to it."""
+
+    def rouse(self) -> None:
+        """End its wait."""
+        if self.wake is not None and not self.wake.done():
+            self.wake.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for so long, or until it is roused."""
+        loop = asyncio.get_running_loop()
+        self.wake = loop.create_future()
+        timer = loop.call_later(seconds, self.rouse)
+        try:
+            await self.wake
+        finally:
+            timer.cancel()
 
 
 class MasterSession:

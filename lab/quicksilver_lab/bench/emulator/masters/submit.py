@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -15,6 +15,9 @@ from quicksilver_lab.bench.emulator.masters.links import BROKEN, Address
 from quicksilver_lab.bench.emulator.model import JobSpec
 from rm_proxy.estimates.duration_tags import PREFIX
 
+ADMIT_S: Final = 120.0
+"""Time limit for the ResourceManager's acceptance of an application, seconds."""
+_KILL_S: Final = 10.0
 _CLIENTS: Final = 8
 """Connections per user."""
 _POLL_S: Final = 0.1
@@ -57,6 +60,27 @@ class MasterSubmitter:
         """Have an application killed. Raises RemoteCallError, OSError."""
         async with self._client(job.user) as client:
             await client.kill(app_id, diagnostics=why)
+
+    @asynccontextmanager
+    async def admitted(
+        self, job: JobSpec, note: Callable[[str], None], tags: tuple[str, ...] = ()
+    ) -> AsyncIterator[TokenProto]:
+        """Submit an application and yield its AMRMToken; when its master breaks off, it is killed.
+
+        note: called with the reason where it is not. Raises RemoteCallError, OSError, NotAdmittedError, TimeoutError.
+        """
+        app_id = await self.submit(job, tags)
+        finished = False
+        try:
+            yield await self.token(job, app_id, ADMIT_S)
+            finished = True
+        finally:
+            if not finished:
+                try:
+                    async with asyncio.timeout(_KILL_S):
+                        await self.kill(job, app_id, "its master broke off")
+                except (*BROKEN, TimeoutError) as error:
+                    note(f"not killed: {error}")
 
     async def close(self) -> None:
         """Hang up."""
