@@ -13,7 +13,8 @@ from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads import clients, mapreduce, spark
 from quicksilver_lab.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
 from quicksilver_lab.workloads.environment import ROUTES, Environment, Where
-from quicksilver_lab.workloads.gridmix_run import GridmixPlan, run_gridmix
+from quicksilver_lab.workloads.gridmix_run import GridmixPlan, run_at
+from quicksilver_lab.workloads.gridmix_site import LocalSite
 from quicksilver_lab.workloads.history import JOB_COUNTERS, JobHistory
 from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult
 from quicksilver_lab.workloads.records import GUARANTEED, OPPORTUNISTIC, RecordsWatch
@@ -95,7 +96,8 @@ def test_logs_of_queueable_containers_are_linked(env: Environment) -> None:
 def test_gridmix_runs_the_trace_of_a_history(env: Environment, plain_job: JobResult) -> None:
     trace = make_trace(env.cluster, [plain_job.job_id])
     with RecordsWatch(env.cluster) as watch:
-        outcome = run_gridmix(env, GridmixPlan(jobs=1, policy="SERIAL", job_type="SLEEPJOB", data_mb=0), trace)
+        plan = GridmixPlan(jobs=1, policy="SERIAL", job_type="SLEEPJOB", data_mb=0)
+        outcome = run_at(LocalSite(env.cluster), plan, trace, env.progress)
     assert outcome.summary.all_successful
     assert (outcome.summary.maps, outcome.summary.reduces) == (3, 2)
     ((job, how),) = outcome.outcomes.values()

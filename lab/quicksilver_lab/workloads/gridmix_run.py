@@ -11,10 +11,9 @@ from quicksilver_lab.workloads import mapreduce
 from quicksilver_lab.workloads.clients import Clients, Progress
 from quicksilver_lab.workloads.environment import Environment
 from quicksilver_lab.workloads.errors import JobFailedError
-from quicksilver_lab.workloads.gridmix_site import INPUT_LINES, GridmixSite, LocalSite, folder_name
+from quicksilver_lab.workloads.gridmix_site import INPUT_LINES, GridmixSite, folder_name
 from quicksilver_lab.workloads.gridmix_summary import GridmixSummary, finished_jobs, parse_summary
 from quicksilver_lab.workloads.mapreduce import JobOptions, JobResult, RunningJob
-from quicksilver_lab.workloads.rumen import make_trace
 
 POLICIES: Final = ("STRESS", "SERIAL", "REPLAY")
 JOB_TYPES: Final = ("LOADJOB", "SLEEPJOB")
@@ -53,21 +52,6 @@ class GridmixOutcome:
     summary: GridmixSummary
     outcomes: dict[str, tuple[str, str]]
     """GridMix's name of each job: its id and how it ended."""
-    history_s: float
-    """Time that the jobs took whose history was traced."""
-    gridmix_s: float
-
-
-def run(env: Environment, plan: GridmixPlan) -> GridmixOutcome:
-    """Make a history, a trace of it, and run GridMix on the trace.
-
-    Raises JobFailedError when a traced job or GridMix itself fails; jobs of GridMix that fail are in the outcome.
-    """
-    started_s = time.monotonic()
-    history = make_history(env, plan.jobs)
-    history_s = time.monotonic() - started_s
-    trace = make_trace(env.cluster, [job.job_id for job in history], env.progress)
-    return run_gridmix(env, plan, trace, history_s)
 
 
 def make_history(env: Environment, jobs: int) -> list[JobResult]:
@@ -113,14 +97,7 @@ def _check_output(env: Environment, folder: str, expected: dict[str, int]) -> No
         )
 
 
-def run_gridmix(env: Environment, plan: GridmixPlan, trace: Path, history_s: float = 0.0) -> GridmixOutcome:
-    """Run GridMix on a trace on a local cluster, as `run_at`."""
-    return run_at(LocalSite(env.cluster), plan, trace, env.progress, history_s)
-
-
-def run_at(
-    site: GridmixSite, plan: GridmixPlan, trace: Path, progress: Progress, history_s: float = 0.0
-) -> GridmixOutcome:
+def run_at(site: GridmixSite, plan: GridmixPlan, trace: Path, progress: Progress) -> GridmixOutcome:
     """Run GridMix on a trace, showing each of its jobs that ends. Raises JobFailedError, OutputError."""
     folder = folder_name()
     if plan.data_mb == 0:
@@ -138,7 +115,7 @@ def run_at(
     text = client.wait(each=show)
     site.clean(folder)
     jobs = {name: job for name, job in shown.items() if name[len("GRIDMIX") :].isdigit()}
-    return GridmixOutcome(parse_summary(text), jobs, history_s, client.wall_s)
+    return GridmixOutcome(parse_summary(text), jobs)
 
 
 def gridmix_arguments(plan: GridmixPlan, folder: str, trace: str) -> list[str]:

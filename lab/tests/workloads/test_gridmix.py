@@ -25,7 +25,7 @@ from quicksilver_lab.workloads.records import RecordTally
 from tests.paths import DATA
 
 SUMMARY = parse_summary((DATA / "workloads" / "gridmix.txt").read_text())
-OUTCOME = GridmixOutcome(SUMMARY, {}, history_s=0.0, gridmix_s=60.0)
+OUTCOME = GridmixOutcome(SUMMARY, {})
 
 
 def job(number: int, submitted_s: float, finished_s: float, state: str = "SUCCEEDED", killed: int = 0) -> FinishedJob:

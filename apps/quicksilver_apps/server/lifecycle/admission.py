@@ -61,10 +61,6 @@ class QueueAdmission:
         """Have a pass begin now."""
         self._woken.set()
 
-    def is_busy(self, app_id: str) -> bool:
-        """Return whether this process is submitting an application now."""
-        return app_id in self._busy
-
     async def run(self) -> None:
         """Admit until this is cancelled."""
         try:
