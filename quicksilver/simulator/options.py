@@ -26,7 +26,7 @@ from quicksilver.simulator.study import Asked
 from quicksilver.simulator.sweep import choice
 from quicksilver.simulator.systems import SYSTEMS, load
 from quicksilver.simulator.traces.formats.registry import FORMATS
-from quicksilver.simulator.traces.generators.generate import GENERATORS
+from quicksilver.simulator.traces.generators import generators
 from quicksilver.simulator.traces.shaping import Errors
 from quicksilver.simulator.traces.source import GENERATED, Source
 from quicksilver.simulator.traces.spec import Stages
@@ -65,7 +65,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
 
 def _traces(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return generators that begin so, or let the shell complete files."""
-    named = [f"{GENERATED}{name}" for name in GENERATORS]
+    named = [f"{GENERATED}{name}" for name in generators()]
     items = [CompletionItem(name) for name in named if incomplete and name.startswith(incomplete)]
     return items or [CompletionItem(incomplete, type="file")]
 

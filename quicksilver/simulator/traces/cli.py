@@ -15,11 +15,12 @@ import click
 
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.version import missing
 from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats.dynoyarn import dump_dynoyarn
 from quicksilver.simulator.traces.formats.hawk import dump_hawk
 from quicksilver.simulator.traces.formats.registry import FORMATS
-from quicksilver.simulator.traces.generators.generate import GENERATORS, generate, generator
+from quicksilver.simulator.traces.generators import LAB_PACKAGE, generate, generator, generators
 from quicksilver.simulator.traces.jobs import dump_jobs
 from quicksilver.simulator.traces.lines import Mistakes
 from quicksilver.simulator.traces.shaping import Errors, Measure, measured
@@ -91,11 +92,14 @@ def generate_command(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def generators_command(as_json: bool) -> None:
     """List what `trace generate NAME` and traces named gen:NAME can be."""
+    known = generators()
+    if not known:
+        raise click.ClickException(missing("trace generators", LAB_PACKAGE))
     if as_json:
-        rows = [{key: value for key, value in asdict(each).items() if key != "shapes"} for each in GENERATORS.values()]
+        rows = [{key: value for key, value in asdict(each).items() if key != "shapes"} for each in known.values()]
         click.echo(json.dumps(rows, indent=2))
         return
-    for each in GENERATORS.values():
+    for each in known.values():
         busy = each.mean_work_s / each.interarrival_s
         click.echo(f"{each.name}: {each.jobs:,} jobs, each {each.interarrival_s:g} s, {busy:,.0f} slots busy")
         click.echo(f"  {each.about}")

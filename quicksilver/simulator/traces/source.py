@@ -9,7 +9,7 @@ from typing import Final
 
 from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.traces.formats import registry as formats
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from quicksilver.simulator.traces.spec import Stages, of_stages

@@ -1,6 +1,6 @@
 """Mercury's workloads (ATC '15, §7), scaled to a cluster's slots; equal seeds give equal jobs.
 
-What they are is said in `quicksilver.simulator.traces.generators.mercury`. The paper's loop is closed: so many jobs are
+What they are is said in `quicksilver_lab.papers.workloads.mercury`. The paper's loop is closed: so many jobs are
 kept under way (`jobs.shape`).
 """
 
@@ -11,10 +11,10 @@ from random import Random
 from statistics import fmean
 from typing import Final
 
-from quicksilver.simulator.traces.generators.draws import empirical
-from quicksilver.simulator.traces.generators.mercury import JobKind, Workload, kinds
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, replicas, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
+from quicksilver_lab.papers.workloads.draws import empirical
+from quicksilver_lab.papers.workloads.mercury import JobKind, Workload, kinds
 
 REPLICAS: Final = 3
 """Of the input (§7.1)."""

@@ -14,7 +14,6 @@ from policies.config.validation import validate
 from policies.errors import Mistake
 from policies.settings_model import SettingsModel
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_apps.description.document import Document, parse_text, read_text
 from quicksilver_apps.description.mistakes import DescriptionMistake
 from quicksilver_lab.bench.experiment.goals import BEST, ComparedGoal, Runner, known
@@ -25,6 +24,7 @@ from quicksilver_lab.bench.mercury.competitors import OWN_OPPORTUNISTIC
 from quicksilver_lab.bench.mixes.goals import TUNED
 from quicksilver_lab.bench.mixes.mixes import BY_NAME as MIXES
 from quicksilver_lab.bench.mixes.mixes import GUARANTEES, Mix, halved, mix_named, resized
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 PLANS: Final = Path(__file__).parents[2] / "plans"
 """Plans that are found by name."""

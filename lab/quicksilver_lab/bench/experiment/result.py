@@ -9,7 +9,6 @@ from statistics import fmean
 from typing import Any, Final
 
 from quicksilver.report.stats import interval
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.model import RunResult
 from quicksilver_lab.bench.experiment.goals import Runs, answers
 from quicksilver_lab.bench.experiment.plan import ExperimentPlan, PlannedJobs
@@ -20,6 +19,7 @@ from quicksilver_lab.bench.mercury.phases import phases
 from quicksilver_lab.bench.mixes import compare, goals, guarantees, slowdown
 from quicksilver_lab.bench.mixes.figures import METRICS, counted, figures
 from quicksilver_lab.bench.mixes.mixes import GUARANTEES, Mix
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 _TOTALS: Final = ("jobs", "unfinished_jobs", "tasks", "kills", "lost", "doubled", "failed_jobs")
 _MEANS: Final = (*METRICS, "latency_p90_s", "utilisation", "work_lost_s", "work_lost_ratio", "opportunistic_ratio")

@@ -12,7 +12,6 @@ from typing import Final
 import uvloop
 
 from quicksilver.common.process.logs import configure_logs
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.jobs import WARM_S, warmed
 from quicksilver_lab.bench.emulator.masters.am import AmSettings
 from quicksilver_lab.bench.emulator.masters.masters import MastersSettings
@@ -26,6 +25,7 @@ from quicksilver_lab.bench.mercury.competitors import BY_NAME
 from quicksilver_lab.bench.mixes import guarantees
 from quicksilver_lab.bench.mixes.bound import Omniscient, Slots
 from quicksilver_lab.bench.mixes.mixes import Mix
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 BOUNDS: Final = ("bound", "bound_preemptive", "bound_endless")
 """Omniscient schedulers: shortest remaining work first; with pauses that lose nothing; with endless slots."""

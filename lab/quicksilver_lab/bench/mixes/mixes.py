@@ -16,14 +16,14 @@ from typing import Any, Final
 import quicksilver
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.traces.formats.registry import read_specs
-from quicksilver.simulator.traces.generators.generate import generate, generator
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
+from quicksilver.simulator.traces.generators import generate, generator
 from quicksilver.simulator.traces.spec import spec_of
 from quicksilver_lab.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.workloads import draw
 from quicksilver_lab.bench.mixes import guarantees, same_name
 from quicksilver_lab.bench.mixes.bound import Slots
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 FACEBOOK: Final = Path(quicksilver.__file__).parents[1] / "tests/data/swim/fb2009-24x1h-0.tsv"
 """Of a checkout; the wheel has no traces."""

@@ -15,7 +15,7 @@ import click
 
 from quicksilver.simulator.model import ClusterModel, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, load
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.stats import percentile
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generators.generate import generator
+from quicksilver.simulator.traces.generators import generator
 
 Settings = Mapping[str, Any]
 

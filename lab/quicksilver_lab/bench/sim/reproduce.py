@@ -21,7 +21,7 @@ from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.figures import ALL, LONG, SHORT, figures
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver_lab.bench.results import commit, machine, write
 from quicksilver_lab.bench.sim.papers import PARTS, PaperPart, PaperVariant, PaperWorkload
 from quicksilver_lab.bench.stats import spread

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.simulator.traces.generators import draws
-from quicksilver.simulator.traces.generators.mercury import BLOCK, WORKLOADS, JobKind, Workload
 from quicksilver_lab.bench.emulator import workloads
 from quicksilver_lab.bench.emulator.jobs import Scaling, scaled, shape
 from quicksilver_lab.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
 from quicksilver_lab.bench.emulator.workloads import draw
+from quicksilver_lab.papers.workloads import draws
+from quicksilver_lab.papers.workloads.mercury import BLOCK, WORKLOADS, JobKind, Workload
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

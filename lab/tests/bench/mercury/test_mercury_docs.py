@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.experiment.plan import load
 from quicksilver_lab.bench.mercury.competitors import ALL
 from quicksilver_lab.bench.mercury.figures import METRICS
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 from tests.paths import LAB_DOCS
 
 GOALS = load("mercury").goals

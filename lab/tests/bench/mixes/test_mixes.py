@@ -10,7 +10,6 @@ import pytest
 
 from lab.tests.bench.experiment.steps import jobs_of, step_of
 from policies.config.presets import PRESETS, laid_over
-from quicksilver.simulator.traces.generators.mercury import WORKLOADS
 from quicksilver_lab.bench.emulator.jobs import WARM
 from quicksilver_lab.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver_lab.bench.experiment.step import BOUNDS, bound, spec
@@ -24,6 +23,7 @@ from quicksilver_lab.bench.mixes.mixes import (
     loaded,
     shuffled,
 )
+from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 OPEN = [mix.name for mix in ALL if mix.open]
 

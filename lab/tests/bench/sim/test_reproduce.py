@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from quicksilver.simulator.figures import ALL, LONG, SHORT
 from quicksilver.simulator.model import SimulatedJob
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver_lab.bench.sim import reproduce
 from quicksilver_lab.bench.sim.papers import NO_GIANTS, PARTS, YAHOO, PaperVariant
 from quicksilver_lab.bench.sim.reproduce import ReproducedRun, beside, jobs_of, main, offered, once

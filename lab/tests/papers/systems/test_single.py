@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver_lab.papers.checks import wrong
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")

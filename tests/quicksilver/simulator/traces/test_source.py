@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from quicksilver.simulator.model import ApplicationJob, SimulatedJob
 from quicksilver.simulator.traces.cli import WRITERS, trace
 from quicksilver.simulator.traces.formats.registry import read
-from quicksilver.simulator.traces.generators.generate import generate
+from quicksilver.simulator.traces.generators import generate
 from quicksilver.simulator.traces.jobs import dump_jobs
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for

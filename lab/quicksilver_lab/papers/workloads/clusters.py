@@ -14,7 +14,7 @@ from math import ceil, expm1, sqrt
 from random import Random
 from typing import Final, Literal
 
-from quicksilver.simulator.traces.generators.draws import tasks_of
+from quicksilver_lab.papers.workloads.draws import tasks_of
 
 Shape = tuple[str, tuple[float, ...]]
 """What one job is called, and how long its tasks run."""

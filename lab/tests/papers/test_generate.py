@@ -9,12 +9,16 @@ from random import Random
 from statistics import fmean, pstdev
 
 import pytest
+from click.testing import CliRunner
 
-from quicksilver.simulator.traces.generators import draws
-from quicksilver.simulator.traces.generators.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
-from quicksilver.simulator.traces.generators.generate import GENERATORS, NoSuchGeneratorError, generate, generator
-from quicksilver.simulator.traces.generators.google import KINDS, Google
+from quicksilver.simulator.traces import generators
+from quicksilver.simulator.traces.cli import trace
+from quicksilver.simulator.traces.generators import NoSuchGeneratorError, generate, generator
 from quicksilver.simulator.traces.shaping import measured
+from quicksilver_lab.papers.workloads import draws
+from quicksilver_lab.papers.workloads.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
+from quicksilver_lab.papers.workloads.generators import GENERATORS
+from quicksilver_lab.papers.workloads.google import KINDS, Google
 
 
 @pytest.mark.parametrize("name", GENERATORS)
@@ -164,3 +168,15 @@ def test_kairos_test_bed_has_the_jobs_of_its_table() -> None:
     assert work_s == pytest.approx(generator("kairos_testbed").mean_work_s, rel=0.1)
     assert {job.name for job in generate("kairos_uniform", 100, 1)} == {"1", "2", "3"}
     assert {job.stages for job in jobs} == {(15, 15), (30, 30), (112, 60), (224, 60)}
+
+
+def test_without_the_lab_there_is_none_and_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generators, "find_spec", lambda _: None)
+    generators.generators.cache_clear()
+    try:
+        with pytest.raises(NoSuchGeneratorError, match="yarn-quicksilver-lab, which is not installed; run pip install"):
+            generator("yahoo")
+        done = CliRunner().invoke(trace, ["generators"])
+        assert done.exit_code == 1 and "is in yarn-quicksilver-lab" in done.output
+    finally:
+        generators.generators.cache_clear()

@@ -17,8 +17,8 @@ from math import ceil, sqrt
 from random import Random
 from typing import Final
 
-from quicksilver.simulator.traces.generators.clusters import Shape
-from quicksilver.simulator.traces.generators.draws import Draw, below, tasks_of
+from quicksilver_lab.papers.workloads.clusters import Shape
+from quicksilver_lab.papers.workloads.draws import Draw, below, tasks_of
 
 CUTOFF_S: Final = 1129.532
 LONG_JOBS: Final = 0.1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from quicksilver.simulator.traces.generators.draws import Draw, empirical, fixed, lognormal
+from quicksilver_lab.papers.workloads.draws import Draw, empirical, fixed, lognormal
 
 BLOCK: Final = 20
 """Jobs within which shares are exact; these are multiples of 1 / BLOCK."""

@@ -1,55 +1,21 @@
-"""Generators by name: jobs of the papers' workloads, without end, by seed. Equal seeds give equal jobs.
-
-Arrivals and shapes are drawn apart: another rate leaves the jobs as they are.
-"""
+"""The papers' workloads as generators: `quicksilver trace generators` lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import islice
 from random import Random
 from typing import Final
 
-from quicksilver.common.errors import QuicksilverError
-from quicksilver.simulator.model import SimulatedJob
-from quicksilver.simulator.traces.generators import testbed
-from quicksilver.simulator.traces.generators.clusters import CLOUDERA, FACEBOOK, YAHOO, Shape
-from quicksilver.simulator.traces.generators.google import CUTOFF_S, Google
-from quicksilver.simulator.traces.generators.mercury import SLOTS, TASKS, WORKLOADS, Workload, kinds
+from quicksilver.simulator.traces.generators import Generator
+from quicksilver_lab.papers.workloads import testbed
+from quicksilver_lab.papers.workloads.clusters import CLOUDERA, FACEBOOK, YAHOO, Shape
+from quicksilver_lab.papers.workloads.google import CUTOFF_S, Google
+from quicksilver_lab.papers.workloads.mercury import SLOTS, TASKS, WORKLOADS, Workload, kinds
 
 BUSY: Final = 0.9
 """Share of Mercury's slots that its open arrivals keep busy."""
 _BLOCK: Final = 20
-
-
-class NoSuchGeneratorError(QuicksilverError):
-    """A name that no generator has."""
-
-
-@dataclass(frozen=True, slots=True)
-class Generator:
-    """A workload that can be drawn."""
-
-    name: str
-    about: str
-    """What it is, and from which paper."""
-    jobs: int
-    """As many as the paper has."""
-    interarrival_s: float
-    """Mean time between two arrivals, which are Poisson."""
-    mean_work_s: float
-    """Task-seconds of a job on average."""
-    shapes: Callable[[Random], Iterator[tuple[str, tuple[float, ...], float | None]]]
-    """Class, durations and estimate (None: their mean) of jobs without end."""
-    cutoff_s: float | None = None
-    """Jobs of a longer estimate are long, for the paper."""
-    short_share: float | None = None
-    """Of the nodes: the partition that the papers keep for short jobs."""
-    stages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """How many tasks the stages of a class have, where it has several."""
 
 
 def _of_means(
@@ -177,52 +143,3 @@ _PAPERS: Final = (
 GENERATORS: Final[dict[str, Generator]] = {
     each.name: each for each in (*_PAPERS, *(_mercury(workload) for workload in WORKLOADS.values()))
 }
-
-
-def generator(name: str) -> Generator:
-    """Return the generator of that name. Raises NoSuchGeneratorError."""
-    if name not in GENERATORS:
-        close = get_close_matches(name, GENERATORS, n=1)
-        remedy = f"take {close[0]}" if close else f"choose from {', '.join(GENERATORS)}"
-        raise NoSuchGeneratorError(f"no generator is named {name!r}", remedy=remedy)
-    return GENERATORS[name]
-
-
-def generate(
-    name: str,
-    jobs: int | None = None,
-    seed: int = 1,
-    *,
-    interarrival_s: float | None = None,
-    load_slots: float | None = None,
-) -> Iterator[SimulatedJob]:
-    """Yield `jobs` jobs of a workload, as many as the paper has for None; times are whole milliseconds.
-
-    interarrival_s: mean time between arrivals; load_slots: slots that the work keeps busy on average, which sets it.
-    Raises NoSuchGeneratorError; ValueError for both, or for what is not above 0.
-    """
-    entry = generator(name)
-    every_s = _every_s(entry, interarrival_s, load_slots)
-    arrivals, shapes = Random(f"{name} arrivals {seed}"), Random(f"{name} shapes {seed}")
-    return islice(_jobs(entry, every_s, arrivals, shapes), entry.jobs if jobs is None else jobs)
-
-
-def _every_s(entry: Generator, interarrival_s: float | None, load_slots: float | None) -> float:
-    if interarrival_s is not None and load_slots is not None:
-        raise ValueError("give the time between arrivals or the load, not both")
-    every_s = entry.interarrival_s if interarrival_s is None else interarrival_s
-    if load_slots is not None:
-        every_s = entry.mean_work_s / load_slots if load_slots > 0 else 0.0
-    if not 0 < every_s < float("inf"):
-        raise ValueError("time between arrivals and load must be above 0")
-    return every_s
-
-
-def _jobs(entry: Generator, every_s: float, arrivals: Random, shapes: Random) -> Iterator[SimulatedJob]:
-    at_s = 0.0
-    for number, (kind, durations_s, told_s) in enumerate(entry.shapes(shapes), start=1):
-        at_s += arrivals.expovariate(1 / every_s)
-        estimate_s = sum(durations_s) / len(durations_s) if told_s is None else told_s
-        yield SimulatedJob(
-            number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=entry.stages.get(kind, ())
-        )

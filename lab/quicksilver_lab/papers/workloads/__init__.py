@@ -1,0 +1,1 @@
+"""What the papers offered to their schedulers: drawn jobs by seed."""

@@ -1,1 +1,0 @@
-"""Traces that are drawn: those of clusters and of the papers' evaluations."""
