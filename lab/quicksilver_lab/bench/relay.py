@@ -178,9 +178,7 @@ def _masters(_context: click.Context, _parameter: click.Parameter, value: str) -
     help="Program that is measured beside the proxy; without one that part is left out.",
 )
 @click.option("--dir", "workdir", default="run/bench-relay", show_default=True, type=click.Path(path_type=Path))
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 @click.option("--base-port", default=26000, show_default=True, help="First port of the cluster.")
 def relay(
     masters: tuple[int, ...],

@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import psutil
 
 RESULTS: Final = Path("bench/results")
 """Relative to the working directory."""
+folder_option: Final = click.option(
+    "--results", "folder", default=RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
+"""The option of a benchmark that says where its result goes: the parameter `folder`."""
 
 
 def machine() -> dict[str, Any]:

@@ -73,9 +73,7 @@ def _read_traces(plan: ExperimentPlan, copy: Path | None) -> None:
 )
 @click.option("--dir", "workdir", default="run/bench", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=23000, show_default=True, help="First port of the first lane.")
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 def run(
     plan: str,
     quick: bool,

@@ -167,9 +167,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--docker", is_flag=True, help="Run all tasks as Docker containers, with a daemon of its own.")
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 @click.option("--base-port", default=27000, show_default=True, help="First port of the clusters; 0: any free ones.")
 def las(
     quick: bool,

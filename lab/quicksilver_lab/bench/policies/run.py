@@ -48,9 +48,7 @@ def selection(names: str, registry: Registry) -> tuple[list[PolicyVariant], list
 @click.option("--nodes", type=click.IntRange(1), help="Virtual ones.  [default: 200; quick: 60]")
 @click.option("--arrivals", type=click.FloatRange(15), help="Virtual seconds.  [default: 40; quick: 20]")
 @click.option("--load", type=click.FloatRange(0.1), help="Offered to the virtual nodes.  [default: 0.9]")
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 def policies(
     quick: bool,
     names: str,

@@ -333,9 +333,7 @@ def _sizes(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--masters", callback=_sizes, help="Application masters, e.g. 10,100,1000,2000.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds of each point.")
 @click.option("--dir", "workdir", default="run/bench-scale", show_default=True, type=click.Path(path_type=Path))
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 @click.option("--base-port", default=21000, show_default=True, help="First port of the cluster.")
 def scale(
     quick: bool,

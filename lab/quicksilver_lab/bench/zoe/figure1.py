@@ -242,9 +242,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--stretch", default=8.0, show_default=True, type=click.FloatRange(0.5), help="Our times by the paper's.")
 @click.option("--dir", "workdir", default="run/bench-zoe-figure1", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port.")
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 def figure1(systems: Sequence[str], stretch: float, workdir: Path, base_port: int, folder: Path) -> None:
     """Run the four requests of Figure 1 on a local cluster of ten units, under each system.
 

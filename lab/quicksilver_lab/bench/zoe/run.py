@@ -99,9 +99,7 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--drain", "drain_s", default=1200.0, show_default=True, help="All end so long after the last arrival.")
 @click.option("--dir", "workdir", default="run/bench-zoe", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port.")
-@click.option(
-    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
-)
+@results.folder_option
 def zoe(
     systems: list[str],
     seed: int,

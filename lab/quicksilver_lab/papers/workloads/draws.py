@@ -24,13 +24,6 @@ def lognormal(mean_s: float, sigma: float) -> Draw:
     return lambda rng: mean_s * exp(rng.gauss(-(sigma**2) / 2, sigma))
 
 
-def exponential(mean_s: float) -> Draw:
-    """Return the exponential distribution with this mean. Raises ValueError."""
-    if not mean_s > 0:
-        raise ValueError(f"mean_s={mean_s}: the mean must be above 0")
-    return lambda rng: rng.expovariate(1 / mean_s)
-
-
 def empirical(durations_s: Sequence[float]) -> Draw:
     """Return the distribution that draws one of these. Raises ValueError without any."""
     if not durations_s:
