@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from lab.tests.papers.checks import wrong
 from policies.settings_model import descriptions
 from quicksilver.cli import cli
 from quicksilver.simulator import systems
 from quicksilver.simulator.errors import BrokenSystemError, UnknownSystemError
 from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, SystemSettings, load
-from quicksilver_lab.papers.checks import wrong
 
 JOB = SimulatedJob(1, 5.0, (1.0, 3.0), estimate_s=2.0)
 CLUSTER = ClusterModel(nodes=1, slots=2)

@@ -20,7 +20,6 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.address import Address
 from quicksilver.common.process.limits import Seldom
-from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
@@ -32,6 +31,7 @@ from rm_proxy.service.connections.connection_limits import SMALL_BYTES, Connecti
 from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.recovery import Recovery
 from tests import loops
+from tests.fake_rm import RegisteredMaster, StandIn
 from tests.rm_proxy.yarn_messages import coordinator
 
 # The machine

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from policies.common.tokens import Tokens
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver_lab.papers.apollo.process_node import ProcessNode
-from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.papers.systems.apollo import SYSTEM, ApolloSettings
 
 

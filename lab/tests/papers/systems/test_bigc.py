@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver_lab.papers.algorithms.class_shares import (
     ClassShares,
@@ -17,7 +18,6 @@ from quicksilver_lab.papers.algorithms.class_shares import (
     long_slots,
     may_suspend,
 )
-from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.papers.systems.bigc import SYSTEM, BigCSettings
 
 

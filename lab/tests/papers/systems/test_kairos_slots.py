@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
-from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.papers.systems.kairos_slots import SYSTEM, KairosSlots
 
 TICK_S = 2.0**-6

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.traces.generators import generate
-from quicksilver_lab.papers.checks import wrong
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")
 

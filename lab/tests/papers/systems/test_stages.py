@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult, SimulatedJob
 from quicksilver.simulator.systems import SYSTEMS, load
-from quicksilver_lab.papers.checks import wrong
 
 REAL = ("kairos", "mercury", "opportunistic", "quicksilver")
 """By the production machines, of which each virtual second costs."""

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ApplicationJob, ClusterModel, SimResult, SimulatedJob
-from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.papers.systems.zoe import SYSTEM, ZoeSettings
 from quicksilver_lab.papers.zoe.mix import ZoeMix, applications
 from quicksilver_lab.papers.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, of_job, room_of, workers

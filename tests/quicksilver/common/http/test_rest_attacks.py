@@ -23,9 +23,9 @@ from quicksilver.common.http.connection import HEAD_BYTES, HEADERS, PIPELINED
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import Security, SecuritySettings
 from quicksilver.common.process.listening import bound_socket
-from quicksilver_lab.bench.fake_rm import RegisteredMaster, StandIn
 from quicksilver_lab.bench.procstat import cpu_s
 from quicksilver_lab.bench.rest_servers import KINDS, RestServer
+from tests.fake_rm import RegisteredMaster, StandIn
 from tests.quicksilver.common.http.test_rest import PATIENCE_S, make_app
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.systems.mercury import MERCURY, world
 from quicksilver.simulator.world.outcome import outcome
-from quicksilver_lab.papers.checks import wrong
 
 CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
 

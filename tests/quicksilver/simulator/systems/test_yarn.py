@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lab.tests.papers.checks import wrong
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, SimResult, SimulatedJob
 from quicksilver.simulator.systems import load
 from quicksilver.simulator.tally import Tally
-from quicksilver_lab.papers.checks import wrong
 
 EXACT = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0, "end_beats": False}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.tests.papers.checks import wrong
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from quicksilver.simulator import systems
@@ -17,7 +18,6 @@ from quicksilver.simulator.traces.formats.recorded import RecordedTask, by_stage
 from quicksilver.simulator.traces.formats.registry import format_of, read
 from quicksilver.simulator.traces.lines import Mistakes, TraceError
 from quicksilver.simulator.traces.source import Source
-from quicksilver_lab.papers.checks import wrong
 from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent, Row
