@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.model import Resources
+from policies.value_types import value_type
 from quicksilver.common.messages import ContainerEvent
 from rm_proxy.domain.records import (
     AppRecord,
@@ -18,6 +19,7 @@ from rm_proxy.domain.records import (
 )
 
 
+@value_type
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
     """A container event as the sidecar of `node_id` reported it; (node_id, boot, event.seq) names it."""
@@ -50,7 +52,7 @@ Row = (
     | UseRecord
     | DurationRecord
 )
-_TABLES: Final[dict[type, str]] = {
+TABLE_NAMES: Final[dict[type, str]] = {
     GrantRecord: "grants",
     CompletionRecord: "completions",
     AppRecord: "applications",
@@ -65,4 +67,4 @@ _TABLES: Final[dict[type, str]] = {
 
 def table_of(row: Row) -> str:
     """Return the name of the table that keeps `row`."""
-    return _TABLES[type(row)]
+    return TABLE_NAMES[type(row)]

@@ -6,10 +6,9 @@ rows wait in the queue, the outage is logged once, and writing continues when th
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -25,6 +24,7 @@ from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
 
 MAX_TEXT: Final = 10_000
 """Characters of a text that are kept."""
+_IDLE_S: Final = 0.5
 _LINGER_S: Final = 0.1
 _MAX_FAULTS: Final = 3
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
@@ -69,7 +69,13 @@ class Writer:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._metrics, self._batch, self._keep_s, self._now = store, metrics, batch_rows, keep_s, now
-        self._queue: queue.Queue[Row] = queue.Queue(queue_rows)
+        self._queue: deque[Row] = deque()
+        self._queue_rows = queue_rows
+        self._in_hand = 0
+        """Rows that the thread writes."""
+        self._sleeps = False
+        """Whether the thread waits for `_wake`: a lock and a signal for each row would take longer than the row."""
+        self._wake = threading.Event()
         self._stop = threading.Event()
         self._deadline = float("inf")
         self._opened = False
@@ -132,12 +138,12 @@ class Writer:
     @property
     def backlog(self) -> int:
         """Rows that wait."""
-        return self._queue.qsize()
+        return len(self._queue)
 
     def flush(self, timeout_s: float = 5.0) -> bool:
         """Wait until what was recorded so far is written; False when it was not within `timeout_s`."""
         end = time.monotonic() + timeout_s
-        while self._queue.unfinished_tasks:
+        while self._queue or self._in_hand:
             if time.monotonic() >= end:
                 return False
             time.sleep(0.01)
@@ -147,22 +153,26 @@ class Writer:
         """Write the waiting rows within `timeout_s`; the rest is counted as dropped and logged."""
         self._deadline = time.monotonic() + timeout_s
         self._stop.set()
+        self._wake.set()
         if self._thread.ident is not None:
             self._thread.join(timeout_s + 1.0)
-        rows = self._queue.unfinished_tasks
+        rows = len(self._queue) + self._in_hand
         if rows:
             self._metrics.store_dropped.labels("closed").inc(rows)
             log.warning("rows were not written to the store before the end", rows=rows, outage=self.outage)
 
     def _put(self, row: Row) -> None:
-        try:
-            self._queue.put_nowait(row)
-        except queue.Full:
-            self._metrics.store_dropped.labels("full").inc()
-            self._dropped += 1
-            if self._full_since is None:
-                self._full_since = self._now()
-                log.warning("the queue of the store is full, rows are dropped", rows=self._queue.maxsize)
+        rows = self._queue
+        if len(rows) < self._queue_rows:
+            rows.append(row)
+            if self._sleeps:
+                self._wake.set()
+            return
+        self._metrics.store_dropped.labels("full").inc()
+        self._dropped += 1
+        if self._full_since is None:
+            self._full_since = self._now()
+            log.warning("the queue of the store is full, rows are dropped", rows=self._queue_rows)
 
     def _run(self) -> None:
         rows: list[Row] = []
@@ -190,18 +200,18 @@ class Writer:
 
     def _take(self) -> list[Row]:
         """Wait for rows and gather a batch; empty when none came within half a second."""
-        try:
-            rows = [self._queue.get(timeout=0.5)]
-        except queue.Empty:
+        self._sleeps = True
+        if not self._queue:  # else `_put` may have looked before
+            self._wake.wait(_IDLE_S)
+        self._sleeps = False
+        self._wake.clear()
+        if not self._queue:
             return []
-        if self._queue.qsize() < self._batch:
+        if len(self._queue) < self._batch:
             self._stop.wait(_LINGER_S)
-        while len(rows) < self._batch:
-            try:
-                rows.append(self._queue.get_nowait())
-            except queue.Empty:
-                break
-        self._metrics.store_backlog.set(self._queue.qsize())
+        self._in_hand = min(self._batch, len(self._queue))
+        rows = [self._queue.popleft() for _ in range(self._in_hand)]
+        self._metrics.store_backlog.set(len(self._queue))
         return rows
 
     def _succeeds(self, action: Callable[[], None]) -> bool:
@@ -227,8 +237,7 @@ class Writer:
         """Drop a batch whose writing fails again and again, though the store works."""
         self._metrics.store_dropped.labels("fault").inc(len(rows))
         log.error("rows were not written to the store: each attempt raised a fault", rows=len(rows))
-        for _ in rows:
-            self._queue.task_done()
+        self._in_hand = 0
 
     def _write(self, rows: list[Row]) -> None:
         """Write a batch; when it is refused for a row's content, one by one without the bad ones."""
@@ -241,8 +250,7 @@ class Writer:
             written = self._write_singly(rows)
         for table, count in Counter(map(table_of, written)).items():
             self._metrics.store_rows.labels(table).inc(count)
-        for _ in rows:
-            self._queue.task_done()
+        self._in_hand = 0
 
     def _write_singly(self, rows: list[Row]) -> list[Row]:
         written = []
@@ -270,13 +278,13 @@ class Writer:
             self._out_since = self._now()
         self.outage = str(error)
         self._metrics.store_up.set(0)
-        self._metrics.store_backlog.set(self._queue.qsize())
+        self._metrics.store_backlog.set(len(self._queue))
 
     def _came_back(self) -> None:
         if self.outage is not None:
             out_s = round(self._now() - self._out_since, 1)
-            log.info("the store accepts rows again", out_s=out_s, waiting=self._queue.unfinished_tasks)
-        if self._full_since is not None and not self._queue.full():
+            log.info("the store accepts rows again", out_s=out_s, waiting=len(self._queue) + self._in_hand)
+        if self._full_since is not None and len(self._queue) < self._queue_rows:
             full_s, lost = round(self._now() - self._full_since, 1), self._dropped
             self._full_since, self._dropped = None, 0
             log.warning("the queue of the store has room again", full_s=full_s, dropped=lost)

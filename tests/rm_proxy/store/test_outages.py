@@ -286,7 +286,7 @@ def test_long_texts_are_cut_before_they_wait() -> None:
     writer = Writer(Doubtful(None), ProxyMetrics())  # type: ignore[arg-type]
     long = happened(1, 1).event.model_copy(update={"reason": "x" * 1_000_000})
     writer.event("n:1", "b", long)
-    assert len(writer._queue.get_nowait().event.reason) == recorder_module.MAX_TEXT  # type: ignore[union-attr]
+    assert len(writer._queue.popleft().event.reason) == recorder_module.MAX_TEXT  # type: ignore[union-attr]
 
 
 class Faulty(Doubtful):

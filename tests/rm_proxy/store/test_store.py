@@ -84,6 +84,29 @@ def test_ends_keep_what_was_attained(store: Store) -> None:
     assert (known.ran_s, known.attained_s, known.times_shrunk) == (9.0, 2.5, 3)
 
 
+def test_each_row_of_a_batch_goes_in_once_whatever_their_number(store: Store) -> None:
+    sizes, number = (1, 2, 31, 33, 70), 0
+    for size in sizes:
+        batch = [row for n in range(number, number + size) for row in (grant(n), happened(n, n))]
+        number += size
+        store.write(batch)
+        store.write(batch[-3:])
+    store.write([replace(APP, name="old"), APP])
+    with store.engine.connect() as connection:
+        for table in ("grants", "container_events"):
+            key = "container_id" if table == "grants" else "seq"
+            rows = connection.execute(text(f"SELECT count(*), count(DISTINCT {key}) FROM {table}")).one()
+            assert tuple(rows) == (number, number), table
+        assert connection.scalar(text("SELECT name FROM applications")) == APP.name
+
+
+def test_one_row_that_does_not_go_in_keeps_its_batch_out(store: Store) -> None:
+    with pytest.raises(BadRowError):
+        store.write([grant(1), replace(grant(2), priority=1 << 70), grant(3)])
+    with store.engine.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM grants")) == 0
+
+
 def test_what_was_written_is_told_again(store: Store) -> None:
     granted = grant(1)
     end = CompletionRecord(granted.container_id, APP.id, -102, -100, "gone", 2010.0, own=True)
