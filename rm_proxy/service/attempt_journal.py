@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
+from pydantic_core import to_json
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.journal_file import DamagedJournalError, JournalFile
@@ -172,7 +173,10 @@ def _apply(snapshots: dict[str, Snapshot], name: str, note: Note) -> None:
 
 
 def _record(name: str, note: Note) -> bytes:
-    return f"{name} {_encode(note)}".encode()
+    try:
+        return name.encode() + b" " + to_json(note)
+    except ValueError:  # a text with a lone surrogate, which JSON can only have escaped
+        return f"{name} {_encode(note)}".encode()
 
 
 def _parse(record: bytes) -> tuple[str, dict[str, Any]]:

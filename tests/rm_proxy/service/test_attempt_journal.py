@@ -51,6 +51,17 @@ def set_aside(path: Path) -> list[Path]:
     return list(path.parent.glob("*.aside"))
 
 
+@pytest.mark.parametrize("text", ["n:1", "nœud-ü:1", "lone \ud800:1", "line\nend"])
+def test_texts_and_numbers_are_read_as_they_were_written(path: Path, text: str) -> None:
+    live = {text: {"node": text, "granted_s": 1764228000.1234567, "expected_s": float("inf"), "size": [1 << 62, 0.1]}}
+    first = begun(path)
+    first.write(A, {"registered": "QQ==", "live": live})
+    killed(first)
+    second, snapshots = opened(path)
+    assert snapshots[A].live == live
+    killed(second)
+
+
 def test_what_was_written_is_there_after_a_kill(path: Path) -> None:
     first = begun(path, (A, {"registered": "QQ=="}))
     first.write(A, {"ended": ["c1"], "live": {"c2": {"node": "n"}}})
