@@ -71,6 +71,7 @@ class QueueMetrics:
             "part of it that is done twice.",
             *by_type,
         )
+        self._work: dict[Labels, Counter] = {}
         self.saved_s = self._counter(
             "saved_seconds", "CPU seconds that kills in place of shrinks would have lost, by queue and type.", *by_type
         )
@@ -94,7 +95,10 @@ class QueueMetrics:
         """Count an event of a container."""
         labels, cause = self.labels(app), event.cause if event.cause in _CAUSES else OTHER
         if event.kind in (EventKind.KILLED, EventKind.ENDED) and not event.am:
-            self.work_s.labels(*labels).inc(_work_s(event))
+            work = self._work.get(labels)
+            if work is None:
+                work = self._work[labels] = self.work_s.labels(*labels)
+            work.inc(_work_s(event))
         if event.kind is EventKind.STARTED and event.waited_s > 0:
             self.queueing_s.labels(*labels).observe(event.waited_s)
         elif event.kind is EventKind.SHED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent, EventKind, Report, Targets
@@ -13,6 +14,8 @@ from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.job_outlook import JobOutlook
 from rm_proxy.estimates.estimator import MIN_S, EstimateSource, Estimator, Expectation, worked_s
 from rm_proxy.estimates.node_speeds import Speeds
+
+_UNDER_WAY: Final = (EventKind.HELD, EventKind.STARTED)
 
 
 class TaskDurations:
@@ -55,6 +58,8 @@ class TaskDurations:
 
         The estimator gets what the task would have taken on a node that is as fast as most.
         """
+        if event.kind in _UNDER_WAY:
+            return
         took_s, slow_ratio = worked_s(event), self._state.nodes[node_id].slow_ratio
         if event.kind is EventKind.ENDED and took_s is not None and not live.released:
             policies = self._state.policies

@@ -16,6 +16,8 @@ from rm_proxy.attempt.routing.steering import GUARD_WAIT_S
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import worked_s
 
+_SAME_USE: Final = (EventKind.HELD, EventKind.STARTED)
+"""Events that change nothing of what an attempt is charged with."""
 AWAY_S: Final = 15.0
 """Time after which no container waits for a node that starts nothing; with a silent sidecar, the hold limit has to be
 over as well."""
@@ -73,7 +75,8 @@ class ContainerEvents:
             live.worked_s = worked_s(event)
             self._live.end(live)
         self._ends.on_event(event, now_s)
-        self._router.charge()
+        if event.kind not in _SAME_USE:
+            self._router.charge()
 
     def give_up(self, container_id: str) -> None:
         """Release a container that its sidecar killed and cannot stop."""

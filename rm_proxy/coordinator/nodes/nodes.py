@@ -147,9 +147,10 @@ class Node:
 
         holds: whether an application still holds a container that was granted.
         """
-        for key, own in list(self.own.items()):
-            if not own.reserved and not (holds(key) if isinstance(key, str) else self._asks(key)):
-                del self.own[key]
+        if self.own:
+            for key, own in list(self.own.items()):
+                if not own.reserved and not (holds(key) if isinstance(key, str) else self._asks(key)):
+                    del self.own[key]
         yarn, report = self.yarn, self.report
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
@@ -157,6 +158,7 @@ class Node:
             self.changed[self.id] = None
             return
         capacity = Resources(report.memory_mb, report.vcores)
+        apps = [c.app_id for c in report.containers if not c.am]
         self.bare = NodeView(
             id=self.id,
             host=yarn.host,
@@ -171,8 +173,8 @@ class Node:
             queued_s=report.queued_s,
             remaining_s=report.remaining_s,
             since_queueable_s=report.since_queueable_s,
-            containers=sum(not c.am for c in report.containers),
-            apps=frozenset(c.app_id for c in report.containers if not c.am),
+            containers=len(apps),
+            apps=frozenset(apps),
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
             attained_sum_s=report.attained_sum_s,

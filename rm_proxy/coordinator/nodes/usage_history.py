@@ -152,11 +152,13 @@ class UsageHistory:
             running = self._now[node_id] = _Running(slot, ends_s, now_s, used_g)
         elif now_s < running.at_s:
             return  # the clock was set back
-        self._pass(running, min(now_s, running.ends_s))
         if now_s >= running.ends_s:
+            self._pass(running, running.ends_s)
             self._end(node_id, running, now_s)
+        else:
+            self._pass(running, now_s)
         running.at_s, running.use = now_s, used_g
-        running.peak = _most(running.peak, used_g)
+        running.peak = _peak(running.peak, used_g)
         self._minute(running, used_g, int(now_s // 60))
 
     def recent(self, node_id: str) -> tuple[Resources, ...]:
@@ -201,7 +203,11 @@ class UsageHistory:
     @staticmethod
     def _pass(running: _Running, now_s: float) -> None:
         """Sum up the time since the last report, but no more than a gap's worth of it."""
-        passed_s = min(max(0.0, now_s - running.at_s), _GAP_S)
+        passed_s = now_s - running.at_s
+        if passed_s <= 0:
+            return
+        if passed_s > _GAP_S:
+            passed_s = _GAP_S
         running.seen_s += passed_s
         running.sum_mb += passed_s * running.use.memory_mb
         running.sum_vcores += passed_s * running.use.vcores
@@ -226,7 +232,9 @@ class UsageHistory:
     def _minute(running: _Running, use: Resources, minute: int) -> None:
         minutes = running.minutes
         if minutes and minutes[0][0] == minute:
-            minutes[0] = (minute, _most(minutes[0][1], use))
+            before = minutes[0][1]
+            if not use.fits(before):
+                minutes[0] = (minute, _peak(before, use))
         else:
             minutes.appendleft((minute, use))
 
@@ -237,5 +245,7 @@ class UsageHistory:
                 self._changed.pop((gone, slot), None)
 
 
-def _most(first: Resources, second: Resources) -> Resources:
+def _peak(first: Resources, second: Resources) -> Resources:
+    if second.fits(first):
+        return first  # nearly always
     return Resources(max(first.memory_mb, second.memory_mb), max(first.vcores, second.vcores))
