@@ -303,7 +303,7 @@ class Completions:
         if event.kind is EventKind.HELD:
             live.hold(now_s)
         elif event.kind is EventKind.STARTED:
-            live.start(now_s)
+            live.start(now_s if live.started_s is None else None)  # a sidecar may report it to two processes
         elif event.kind is EventKind.KILLED:
             live.killed = event.reason or "room was needed"
         elif event.kind in _LOST:

@@ -3,11 +3,55 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from math import inf
 
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain.ids import app_of_container
+
+
+class UnjournaledEvents:
+    """Events of sidecars whose consequences are not journaled yet, by the attempts and nodes that they concern.
+
+    They wait for `delay_s` at most, so that one note says what many reports changed, most often that of the attempt's
+    next exchange; until then their sidecars keep them, and would report them to the next process.
+    """
+
+    def __init__(self) -> None:
+        self.delay_s = 0.0
+        """How long they may wait."""
+        self._due_s = inf
+        self._attempts: dict[str, Attempt] = {}
+        self._first: dict[str, int] = {}
+        """By node: the number of its first such event."""
+
+    def add(self, attempt: Attempt) -> None:
+        """Note a change of an attempt that may not wait."""
+        self._attempts[attempt.id] = attempt
+        self._due_s = -inf
+
+    def event(self, attempt: Attempt, node_id: str, seq: int, now_s: float) -> None:
+        """Note an event of a container that its attempt holds."""
+        self._attempts[attempt.id] = attempt
+        if now_s + self.delay_s < self._due_s:
+            self._due_s = now_s + self.delay_s
+        if seq < self._first.get(node_id, inf):
+            self._first[node_id] = seq
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the attempts are to be journaled now, before another answer is sent to a sidecar."""
+        return now_s >= self._due_s
+
+    def up_to(self, node_id: str, last: int, now_s: float) -> int:
+        """Return up to which number a node's events are journaled when those that are due are; `last`: of all."""
+        return last if self.due(now_s) else min(last, self._first.get(node_id, last + 1) - 1)
+
+    def take(self) -> Collection[Attempt]:
+        """Return the attempts, which are journaled now."""
+        attempts, self._attempts, self._first = self._attempts, {}, {}
+        self._due_s = inf
+        return attempts.values()
 
 
 class AttemptIndex(OrderedDict[str, Attempt]):
@@ -19,8 +63,7 @@ class AttemptIndex(OrderedDict[str, Attempt]):
         """By application, the oldest first."""
         self._living: dict[str, Attempt] = {}
         """Attempts that live, and those that ended since `closed` was called."""
-        self.touched: dict[str, Attempt] = {}
-        """Attempts of whose containers a sidecar reported something; the journal takes them from here."""
+        self.unjournaled = UnjournaledEvents()
 
     def __setitem__(self, attempt_id: str, attempt: Attempt) -> None:
         """Remember an attempt, in place of another of its id."""
@@ -58,8 +101,10 @@ class AttemptIndex(OrderedDict[str, Attempt]):
 
     def holder(self, container_id: str) -> Attempt | None:
         """Return the attempt that holds a container: its own one, or a later one that took it over."""
-        of_app = self.by_app.get(app_of_container(container_id), ())
-        return next((attempt for attempt in reversed(of_app) if attempt.containers.hears_of(container_id)), None)
+        for attempt in reversed(self.by_app.get(app_of_container(container_id), ())):
+            if attempt.containers.hears_of(container_id):
+                return attempt
+        return None
 
     def is_held(self, container_id: str) -> bool:
         """Return whether an attempt holds a container."""

@@ -74,6 +74,7 @@ class AttemptRestore:
 
     def notes(self) -> Iterator[tuple[str, Note]]:
         """Yield the notes to journal of all attempts that changed."""
+        self._attempts.unjournaled.take()
         for attempt in self._attempts.values():
             note = attempt.take_note()
             if note is not None:
@@ -81,11 +82,18 @@ class AttemptRestore:
 
     def touched_notes(self) -> Iterator[tuple[str, Note]]:
         """Yield the notes to journal of attempts that sidecars reported on since the last call."""
-        touched, self._attempts.touched = self._attempts.touched, {}
-        for attempt in touched.values():
+        for attempt in self._attempts.unjournaled.take():
             note = attempt.take_note()
             if note is not None:
                 yield attempt.id, note
+
+    def due_notes(self, now_s: float) -> Iterator[tuple[str, Note]]:
+        """Yield those notes if they are due: before the answer to a report is sent."""
+        return self.touched_notes() if self._attempts.unjournaled.due(now_s) else iter(())
+
+    def journal_within(self, delay_s: float) -> None:
+        """Have what containers' starts and ends change journaled not at once, but within a time."""
+        self._attempts.unjournaled.delay_s = delay_s
 
     def whole_notes(self) -> Iterator[tuple[str, Note]]:
         """Yield the whole state of each attempt that lives."""

@@ -166,7 +166,7 @@ class Coordinator:
         self.inventory.forget_old_apps()
         for old in end_earlier(others):
             self._state.urgent += old.take_effects()
-            self.attempts.touched[old.id] = old
+            self.attempts.unjournaled.add(old)
         record = self.inventory.records.get(attempt.app_id)
         if record is not None:
             attempt.notebook.app(record)
@@ -197,7 +197,7 @@ class Coordinator:
         self._state.serving = False
         for attempt in self.attempts.values():
             attempt.abandon()
-            self.attempts.touched[attempt.id] = attempt
+            self.attempts.unjournaled.add(attempt)
             self.inventory.discharge(attempt.id)
         self.attempts.clear()
         self.features.clear()

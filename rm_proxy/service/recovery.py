@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
@@ -22,6 +23,8 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.attempt_journal import AttemptJournal
 
+EVENTS_S: Final = 1.0
+"""Longest time until a container's start or end is journaled, and acknowledged to its sidecar."""
 log = get_logger(__name__)
 
 
@@ -30,6 +33,7 @@ class Recovery:
 
     def __init__(self, journal: AttemptJournal, coordinator: Coordinator, metrics: ProxyMetrics) -> None:
         self._journal, self._coordinator, self._metrics = journal, coordinator, metrics
+        coordinator.takeover.journal_within(EVENTS_S)
         self.restored = 0
         """Attempts with which this process continued."""
 
@@ -54,6 +58,10 @@ class Recovery:
     def write_touched(self) -> None:
         """Journal the changes of the attempts that reports of nodes concerned."""
         self._write(self._coordinator.takeover.touched_notes())
+
+    def write_due(self, now_s: float) -> None:
+        """Journal them if they are due, before the answer to a report: a sidecar forgets acknowledged events."""
+        self._write(self._coordinator.takeover.due_notes(now_s))
 
     def restore(self, attempt_id: str) -> None:
         """Have an attempt over which the proxy's own code failed register anew, as after a restart of the proxy."""

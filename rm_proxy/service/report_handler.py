@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 
+from prometheus_client import Counter
 from starlette.types import Scope
 
 from quicksilver.common.http.access import check_url
 from quicksilver.common.http.connection import NAMES
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.messages import Ack, EventKind, Report
+from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.metrics import ProxyMetrics
@@ -31,6 +32,8 @@ class ReportHandler:
     ) -> None:
         self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
         self._recovery, self._effects = recovery, effects
+        self._counts: dict[EventKind, Counter] = {}
+        """Counters of events: to find one by its label takes as long as to count."""
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
         """Return the answer to a report. Raises ApiError when the node may not report, or not from this address."""
@@ -45,13 +48,26 @@ class ReportHandler:
         self._metrics.reports.inc()
         if not coordinator.serving:
             return coordinator.reports.observe(node_id, report, now_s)
-        for event in coordinator.reports.new_events(node_id, report):
-            self._writer.event(node_id, report.boot, event)
-            self._metrics.container_events.labels(event.kind.value).inc()
-            if event.kind is EventKind.STARTED and event.waited_s > 0:
-                self._metrics.queueing_s.observe(event.waited_s)
-            self._metrics.queues.event(coordinator.apps.app(app_of_container(event.container_id)), event)
-        ack = coordinator.reports.report(node_id, report, now_s)
-        self._recovery.write_touched()  # a sidecar does not send acknowledged events again
+        events = coordinator.reports.new_events(node_id, report)
+        for event in events:
+            self._record(node_id, report.boot, event)
+        ack = coordinator.reports.report(node_id, report, now_s, events)
+        self._recovery.write_due(now_s)
         self._effects.handle(coordinator.take_urgent())
         return ack
+
+    def _record(self, node_id: str, boot: str, event: ContainerEvent) -> None:
+        """Store and count an event that was not handled before."""
+        self._writer.event(node_id, boot, event)
+        kind = event.kind
+        count = self._counts.get(kind)
+        if count is None:
+            count = self._counts[kind] = self._metrics.container_events.labels(kind.value)
+        count.inc()
+        if kind is EventKind.HELD:
+            return
+        if kind is EventKind.STARTED:
+            if event.waited_s <= 0:
+                return
+            self._metrics.queueing_s.observe(event.waited_s)
+        self._metrics.queues.event(self._coordinator.apps.app(app_of_container(event.container_id)), event)

@@ -214,8 +214,6 @@ class World:
         if site.id in self.wrong:
             report = understated(report, self.setup.wrong_times)
         site.acknowledged(self.coordinator.reports.report(site.id, report, self.now_s))
-        touched = self.coordinator.attempts.touched
-        for attempt in touched.values():
+        for attempt in self.coordinator.attempts.unjournaled.take():
             if not attempt.at_rest:
                 self._jobs.rouse(int(attempt.app_id.rpartition("_")[2]))
-        touched.clear()

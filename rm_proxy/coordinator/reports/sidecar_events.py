@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from typing import Final
+
 from quicksilver.common.messages import ContainerEvent, EventKind, Report
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.attempt_index import AttemptIndex
@@ -12,6 +15,9 @@ from rm_proxy.coordinator.reports.event_acks import EventAcks
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.domain.ids import attempt_of_container
+
+_MAY_WAIT: Final = (EventKind.HELD, EventKind.STARTED, EventKind.ENDED)
+"""Events after which nothing is sent to the application or the ResourceManager: they may be journaled later."""
 
 
 class SidecarEvents:
@@ -32,27 +38,30 @@ class SidecarEvents:
         self._handled: dict[str, tuple[str, int]] = {}
         """By node: the boot of its sidecar, and the number of the last event that was handled."""
 
-    def new(self, node_id: str, report: Report) -> list[ContainerEvent]:
+    def new(self, node_id: str, report: Report) -> Sequence[ContainerEvent]:
         """Return the events of a report that were not handled before."""
+        if not report.events:
+            return ()
         last = self._last(node_id, report.boot)
         return [event for event in report.events if event.seq > last]
 
-    def handle(self, node_id: str, report: Report, now_s: float) -> None:
+    def handle(self, node_id: str, report: Report, new: Iterable[ContainerEvent], now_s: float) -> None:
         """Handle the new events of a report, and the releases that its sidecar asks for."""
-        for event in self.new(node_id, report):
+        for event in new:
             self._on_event(node_id, report.boot, event, now_s)
         for container_id in report.release:
             holder = self._attempts.holder(container_id)
             if holder is not None:
                 holder.containers.give_up(container_id)
-                self._attempts.touched[holder.id] = holder
+                self._attempts.unjournaled.add(holder)
 
     def acknowledge(self, node_id: str, report: Report, now_s: float) -> int:
         """Note the events of a report as handled; returns the number up to which its sidecar may forget them."""
         known = self._last(node_id, report.boot)
-        last = max(known, max((event.seq for event in report.events), default=known))
+        last = max([known, *[event.seq for event in report.events]])
         self._handled[node_id] = report.boot, last
-        return self._acks.up_to(node_id, report.boot, last, now_s)
+        settled = self._acks.up_to(node_id, report.boot, last, now_s)
+        return self._attempts.unjournaled.up_to(node_id, settled, now_s)
 
     def forget_node(self, node_id: str) -> None:
         """Forget a node that left the cluster."""
@@ -88,7 +97,10 @@ class SidecarEvents:
             self._durations.learn(event, live, app, node_id, now_s)
             self._mover.on_event(event, live)
         attempt.containers.on_event(event, now_s)
-        attempts.touched[attempt.id] = attempt
+        if event.kind in _MAY_WAIT:
+            attempts.unjournaled.event(attempt, node_id, event.seq, now_s)
+        else:
+            attempts.unjournaled.add(attempt)
 
     def _settled(self, container_id: str) -> bool:
         """Return whether a container's end is settled; it is not while its attempt has not come here yet."""
@@ -99,5 +111,5 @@ class SidecarEvents:
     def _master_gone(self, attempt: Attempt, now_s: float) -> None:
         if not attempt.finished:
             attempt.containers.master_gone(now_s)
-            self._attempts.touched[attempt.id] = attempt
+            self._attempts.unjournaled.add(attempt)
             self._state.urgent += attempt.take_effects()

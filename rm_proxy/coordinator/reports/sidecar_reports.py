@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import Final
 
 from policies.model import Kind
-from quicksilver.common.messages import Ack, Report, Targets
+from quicksilver.common.messages import Ack, ContainerEvent, Report, Targets
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
 from rm_proxy.coordinator.cluster_state import ClusterState
@@ -58,12 +58,18 @@ class SidecarReports:
         nodes = self._state.nodes
         return node_id in nodes or sum(1 for node in nodes.values() if node.yarn is None) < MAX_UNLISTED
 
-    def report(self, node_id: str, report: Report, now_s: float) -> Ack:
-        """Handle a sidecar's report; events that were acknowledged before are not counted again."""
+    def report(
+        self, node_id: str, report: Report, now_s: float, new_events: Sequence[ContainerEvent] | None = None
+    ) -> Ack:
+        """Handle a sidecar's report; events that were handled before are not counted again.
+
+        new_events: what the method of this name returns of it, where the caller has that.
+        """
         state = self._state
         node = state.node(node_id)
         self._adopted.of_report(node_id, report, now_s)
-        self._events.handle(node_id, report, now_s)
+        news = self._events.new(node_id, report) if new_events is None else new_events
+        self._events.handle(node_id, report, news, now_s)
         if node.report is None:
             state.urgent += self._restore.announce_again(report, now_s)
         node.confirm(report, now_s)
