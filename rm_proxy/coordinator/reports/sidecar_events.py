@@ -78,29 +78,34 @@ class SidecarEvents:
         return known[1] if known is not None and known[0] == boot else -1
 
     def _on_event(self, node_id: str, boot: str, event: ContainerEvent, now_s: float) -> None:
-        attempts = self._attempts
-        own = attempts.get(attempt_of_container(event.container_id))
-        if event.am and event.kind is EventKind.ENDED and own is not None:
-            self._master_gone(own, now_s)
-        if own is not None:
-            self._adopted.event(own, event, node_id, now_s)
-        if event.kind in ENDS and not self._settled(event.container_id):
-            self._acks.keep(node_id, boot, event.seq, event.container_id, now_s)
-        if event.kind in (EventKind.ENDED, EventKind.LOST):
-            self._state.nodes[node_id].ended(event.kind is EventKind.LOST)
+        attempts, kind = self._attempts, event.kind
+        if kind is EventKind.ENDED or kind in ENDS:
+            self._on_end(node_id, boot, event, now_s)
         attempt = attempts.holder(event.container_id)
         if attempt is None:
             return
         live = attempt.live.get(event.container_id)
         app = self._inventory.apps.get(attempt.app_id)
-        if live is not None and app is not None:
+        if live is not None and app is not None and kind is not EventKind.HELD:
             self._durations.learn(event, live, app, node_id, now_s)
             self._mover.on_event(event, live)
         attempt.containers.on_event(event, now_s)
-        if event.kind in _MAY_WAIT:
+        if kind in _MAY_WAIT:
             attempts.unjournaled.event(attempt, node_id, event.seq, now_s)
         else:
             attempts.unjournaled.add(attempt)
+
+    def _on_end(self, node_id: str, boot: str, event: ContainerEvent, now_s: float) -> None:
+        """Handle what an end means beside its container's attempt, and before it."""
+        own, kind = self._attempts.get(attempt_of_container(event.container_id)), event.kind
+        if event.am and kind is EventKind.ENDED and own is not None:
+            self._master_gone(own, now_s)
+        if own is not None:
+            self._adopted.event(own, event, node_id, now_s)
+        if kind in ENDS and not self._settled(event.container_id):
+            self._acks.keep(node_id, boot, event.seq, event.container_id, now_s)
+        if kind in (EventKind.ENDED, EventKind.LOST):
+            self._state.nodes[node_id].ended(kind is EventKind.LOST)
 
     def _settled(self, container_id: str) -> bool:
         """Return whether a container's end is settled; it is not while its attempt has not come here yet."""
