@@ -1,8 +1,6 @@
 """Run the program as `python -m quicksilver`."""
 
-from quicksilver.cli import load, main
-from quicksilver.process.standby_process import stand_by
+from quicksilver.process.start import main
 
 if __name__ == "__main__":
-    stand_by(load)
     main()

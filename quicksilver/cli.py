@@ -83,7 +83,7 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
             "quicksilver_apps.server.server",
         ),
         "supervise": Lazy(
-            "quicksilver.process.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."
+            "quicksilver.process.supervise_cli", "supervise", "Run proxy or sidecar without systemd, restart it."
         ),
         "daemonlog": Lazy("quicksilver.process.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
     },

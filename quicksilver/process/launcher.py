@@ -41,11 +41,9 @@ def run(arguments: Sequence[str]) -> None:
         module = "quicksilver.__main__" if arguments[1] == "quicksilver" else arguments[1]
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
-    from quicksilver.cli import load, main
-    from quicksilver.process.standby_process import stand_by
+    from quicksilver.process.start import start
 
-    stand_by(load)
-    main()
+    start(arguments)
 
 
 if __name__ == "__main__":

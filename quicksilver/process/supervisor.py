@@ -20,15 +20,15 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
-
-import click
 
 from quicksilver.common.process import fdstore, watchdog
-from quicksilver.common.process.interpreter import module_command
 from quicksilver.common.process.watchdog import SILENT_S
 from quicksilver.process import standby_process
+from quicksilver.process.standby_process import Standby
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes 1 MB
+    from typing import Final
 
 MAX_STORED: Final = 8192
 """Limit of stored sockets; further ones are closed on arrival."""
@@ -45,8 +45,8 @@ STEADY_S: Final = 1.0
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 5.0
 STANDBY_AFTER_S: Final = 2.0
-"""Delay between a command's readiness and the start of its standby process, seconds."""
-_PR_SET_PDEATHSIG: Final = 1
+"""Delay between a command's readiness and the start of a standby process, if it forked none, seconds."""
+_PR_SET_CHILD_SUBREAPER: Final = 36
 _CREDENTIALS: Final = struct.Struct("3i")
 _FORWARDED: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD, *_FORWARDED)
@@ -57,44 +57,32 @@ def pause_s(failures: int) -> float:
     return 0.0 if failures < 2 else min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(failures - 2, 10))
 
 
-@dataclass(slots=True)
 class _Child:
-    pid: int
-    ready_s: float | None = None
-    stop_by_s: float | None = None
-    """When it is killed, if it was asked to end; monotonic seconds."""
-    alive_s: float | None = None
-    """When it last reported that it works; None before the first report."""
-    hung: bool = False
+    __slots__ = ("alive_s", "hung", "pid", "ready_s", "stop_by_s")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.ready_s: float | None = None
+        self.stop_by_s: float | None = None
+        """When it is killed, if it was asked to end; monotonic seconds."""
+        self.alive_s: float | None = None
+        """When it last reported that it works; None before the first report."""
+        self.hung = False
 
 
-@dataclass(slots=True)
-class _Standby:
-    """A process that has loaded the program and waits to become the command (`quicksilver.process.standby_process`)."""
-
-    pid: int
-    control: socket.socket
-
-
-@dataclass(slots=True)
 class Supervisor:
     """One command and its sockets."""
 
-    command: Sequence[str]
-    stored: dict[str, list[int]] = field(default_factory=dict)
-    """Descriptors of the sockets by name."""
-    use_standby: bool = False
-    """Whether a standby process is prepared: the next start then takes no time to load the program."""
-    _child: _Child | None = None
-    _standby: _Standby | None = None
-    _stopping: bool = False
-    _was_ready: bool = False
-    _failures: int = 0
-    _start_at_s: float = 0.0
-    _looked_s: float = 0.0
-    _standby_at_s: float = 0.0
-    _leaving: list[int] = field(default_factory=list)
-    """Dismissed standby processes, until they are reaped."""
+    def __init__(self, command: Sequence[str], *, use_standby: bool = False) -> None:
+        """Prepare. use_standby: have a standby process, so that the next start takes no time to load the program."""
+        self.command, self.use_standby = command, use_standby
+        self.stored: dict[str, list[int]] = {}
+        """Descriptors of the sockets by name."""
+        self._child: _Child | None = None
+        self._standby: Standby | None = None
+        self._stopping = self._was_ready = False
+        self._failures = 0
+        self._start_at_s = self._looked_s = self._standby_at_s = 0.0
 
     def run(self) -> int:
         """Run the command until this process is asked to end; return its exit code."""
@@ -110,6 +98,7 @@ class Supervisor:
             stack.callback(wake.close)
             stack.callback(waker.close)
             stack.callback(self._close_all)
+            _adopt_orphans()
             self._catch_signals(waker)
             selector.register(inbox, selectors.EVENT_READ)
             selector.register(wake, selectors.EVENT_READ)
@@ -125,7 +114,7 @@ class Supervisor:
         """Start what is due, wait for an event and handle it; return an exit code when the supervisor has to end."""
         now_s = time.monotonic()
         if self._child is None and not self._stopping and now_s >= self._start_at_s:
-            self._child = _Child(self._promote() or self._fork(lambda: self._environment(address)))
+            self._child = _Child(self._promote() or self._start(address))
         self._prepare(now_s, address)
         ready = {key.fileobj for key, _ in selector.select(self._wait_s(now_s))}
         if inbox in ready:
@@ -135,8 +124,8 @@ class Supervisor:
                 self._signalled(number)
         self._end_hung()
         self._kill_late()
-        self._reap_standbys()
         code = self._reap(inbox)
+        self._reap_others()
         if code is None and self._stopping and self._child is None:
             return 0
         return code
@@ -214,23 +203,37 @@ class Supervisor:
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-                raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-            if os.getppid() != supervisor:
-                os._exit(1)  # the supervisor ended in between
+            standby_process.end_with(supervisor)
             os.execvpe(self.command[0], list(self.command), environment())
         except OSError as error:
             os.write(2, f"quicksilver: error: {self.command[0]}: cannot be started: {error.strerror}\n".encode())
         os._exit(127)
 
-    def _environment(self, address: str) -> dict[str, str]:
-        """In the forked process: move the stored sockets to where the command expects them; return its environment."""
-        stored = [(name, number) for name, numbers in self.stored.items() for number in numbers]
+    def _start(self, address: str) -> int:
+        """Start the command, which forks its standby process; return its pid."""
+        if not self.use_standby:
+            return self._fork(lambda: self._environment(address, None))
+        end, standby_end = standby_process.pair()
+        with standby_end:
+            pid = self._fork(lambda: self._environment(address, standby_end.fileno()))
+        self._standby = Standby(end)
+        return pid
+
+    def _environment(self, address: str, successor: int | None) -> dict[str, str]:
+        """In the forked process: move the stored sockets to where the command expects them; return its environment.
+
+        successor: the socket of the standby process that the command forks.
+        """
+        stored = self._stored()
         free = fdstore.FIRST_FD + len(stored)
         moved = [_above(number, free) for _, number in stored]
+        successor = _above(successor, free) if successor is not None else None
         for at, number in enumerate(moved):
             os.dup2(number, fdstore.FIRST_FD + at, inheritable=True)
         env = os.environ | {"NOTIFY_SOCKET": address}
+        if successor is not None:
+            os.set_inheritable(successor, True)
+            env[standby_process.SUCCESSOR] = str(successor)
         if stored:
             env["LISTEN_PID"], env["LISTEN_FDS"] = str(os.getpid()), str(len(stored))
             env["LISTEN_FDNAMES"] = ":".join(name for name, _ in stored)
@@ -246,10 +249,13 @@ class Supervisor:
         return max(ready_s + STANDBY_AFTER_S, self._standby_at_s)
 
     def _prepare(self, now_s: float, address: str) -> None:
+        """Start a standby process where there is none, and none to come."""
+        if self._standby is not None and not self._standby.is_expected():
+            self._forget_standby()
         due_s = self._standby_due_s()
         if due_s is None or now_s < due_s:
             return
-        end, standby_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        end, standby_end = standby_process.pair()
         with standby_end:
             number = standby_end.fileno()
 
@@ -257,35 +263,47 @@ class Supervisor:
                 os.set_inheritable(number, True)
                 return os.environ | {"NOTIFY_SOCKET": address, standby_process.VARIABLE: str(number)}
 
-            self._standby = _Standby(self._fork(environment), end)
+            self._standby = Standby(end, self._fork(environment))
 
     def _promote(self) -> int | None:
         """Turn the standby process into the command, with the stored sockets; return its pid, or None without one."""
         ready, self._standby = self._standby, None
         if ready is None:
             return None
-        stored = [(name, number) for name, numbers in self.stored.items() for number in numbers]
-        try:
-            with ready.control:
-                ready.control.setblocking(False)
-                standby_process.send(ready.control, stored)
-        except OSError as error:
-            print(f"quicksilver supervise: standby process failed: {error}", file=sys.stderr, flush=True)
-            self._leaving.append(ready.pid)
+        if not ready.is_expected() or ready.pid is None:
+            ready.control.close()
             return None
+        end, standby_end = standby_process.pair()
+        try:
+            with standby_end:
+                ready.promote(self._stored(), standby_end)
+        except OSError as error:
+            end.close()
+            print(f"quicksilver supervise: standby process failed: {error}", file=sys.stderr, flush=True)
+            return None
+        self._standby = Standby(end)
         return ready.pid
+
+    def _stored(self) -> list[tuple[str, int]]:
+        return [(name, number) for name, numbers in self.stored.items() for number in numbers]
 
     def _dismiss(self) -> None:
         if self._standby is not None:
             self._standby.control.close()
-            self._leaving.append(self._standby.pid)
             self._standby = None
 
-    def _reap_standbys(self) -> None:
-        if self._standby is not None and os.waitpid(self._standby.pid, os.WNOHANG)[0]:
-            self._standby.control.close()
-            self._standby, self._standby_at_s = None, time.monotonic() + MAX_PAUSE_S
-        self._leaving = [pid for pid in self._leaving if not os.waitpid(pid, os.WNOHANG)[0]]
+    def _forget_standby(self) -> None:
+        self._dismiss()
+        self._standby_at_s = time.monotonic() + MAX_PAUSE_S
+
+    def _reap_others(self) -> None:
+        """Reap standby processes, and what the command left behind."""
+        while (ended := _ended()) is not None:
+            if self._child is not None and ended.si_pid == self._child.pid:
+                return  # it ended just now: SIGCHLD wakes this process again
+            os.waitpid(ended.si_pid, 0)
+            if self._standby is not None and ended.si_pid == self._standby.pid:
+                self._forget_standby()
 
     def _reap(self, inbox: socket.socket) -> int | None:
         """Handle the end of the command; return an exit code when the supervisor has to end as well."""
@@ -350,6 +368,20 @@ class Supervisor:
         self.stored.clear()
 
 
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose parent ends below this one: the standby process that a command forked."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def _ended() -> os.waitid_result | None:
+    """Return a child that has ended, without reaping it; None when there is none."""
+    try:
+        return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return None
+
+
 def _receive(inbox: socket.socket) -> tuple[bytes, list[int], int, int]:
     """Return a message, its descriptors, flags, and its sender's pid. Raises BlockingIOError when there is none."""
     numbers = array.array("i")
@@ -372,20 +404,3 @@ def _above(number: int, lowest: int) -> int:
 def _close(numbers: Sequence[int]) -> None:
     for number in numbers:
         os.close(number)
-
-
-@click.command("supervise", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option(
-    "--standby/--no-standby", default=True, show_default=True, help="Have a second process loaded for the next start."
-)
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def supervise(command: tuple[str, ...], standby: bool) -> None:
-    """Run COMMAND (after `--`) of quicksilver, hold its sockets, and restart it when it ends.
-
-    A client that connects between an end and the next start waits instead of being refused. SIGUSR2 replaces the
-    command in order by a new process (new code, the same sockets); SIGHUP is forwarded; SIGTERM and SIGINT end both.
-    A command that fails at its very first start ends the supervisor with its exit code. One that hangs, and so no
-    longer reports that it works, is aborted and restarted. A standby process that has loaded the program waits, so that
-    a restart takes a fraction of a second.
-    """
-    raise SystemExit(Supervisor(module_command("quicksilver", *command), use_standby=standby).run())

@@ -12,7 +12,10 @@ import array
 import os
 import socket
 from collections.abc import Sequence
-from typing import Final
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes 1 MB
+    from typing import Final
 
 FIRST_FD: Final = 3
 """Where inherited descriptors begin."""
@@ -95,6 +98,21 @@ def hand_over(descriptors: Sequence[tuple[str, int]]) -> None:
             continue  # as below
         sock.setblocking(False)
         _inherited.setdefault(name, []).append(sock)
+
+
+def take_over() -> None:
+    """Own the stored sockets that this process was started with; a forked process can close its copies of them."""
+    global _inherited
+    if _inherited is None:
+        _inherited = _received()
+
+
+def close_all() -> None:
+    """In a forked process: close its copies of all stored sockets."""
+    global _inherited
+    for sock in (sock for sockets in (_inherited or {}).values() for sock in sockets):
+        sock.close()
+    _inherited = {}
 
 
 def _received() -> dict[str, list[socket.socket]]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import faulthandler
 import os
 import socket
-from typing import Final
 
 from quicksilver.common.process import fdstore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` takes 1 MB
+    from typing import Final
 
 SILENT_S: Final = 60.0
 """Time without a report after which a process is taken for hung, seconds (own); WatchdogSec of the units."""

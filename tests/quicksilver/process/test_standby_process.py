@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 import pytest
@@ -43,6 +44,13 @@ def standby_of(supervising: psutil.Process, command: int) -> int:
     raise AssertionError("no standby process")
 
 
+def wait_for(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.01)
+
+
 def gone(pid: int) -> bool:
     until_s = time.monotonic() + WAIT_S
     while psutil.pid_exists(pid) and time.monotonic() < until_s:
@@ -60,6 +68,69 @@ def test_the_standby_takes_the_place_with_the_sockets_and_the_next_one_stands_by
             assert gone(command)
             assert ask(port) == (standby, "kept")
             command = standby
+
+
+def loads(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+LOADING = """
+import os, sys, threading
+from quicksilver.process.standby_process import stand_by
+def load():
+    with open(sys.argv[2], "a") as file:
+        file.write(f"{os.getpid()}\\n")
+    if len(sys.argv) > 3:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+stand_by(load)
+"""
+
+
+def test_a_forked_standby_has_what_the_command_loaded(tmp_path: Path) -> None:
+    port, path = free_port(), tmp_path / "loads"
+    with supervisor(sys.executable, "-c", LOADING + SERVER, str(port), str(path)) as supervising:
+        first, _ = ask(port)
+        command = first
+        for _ in range(3):
+            standby = standby_of(supervising, command)
+            os.kill(command, signal.SIGKILL)
+            assert gone(command)
+            assert ask(port) == (standby, "kept")
+            command = standby
+        assert loads(path) == [str(first)]
+
+
+def test_beside_threads_the_standby_loads_the_program_itself(tmp_path: Path) -> None:
+    port, path = free_port(), tmp_path / "loads"
+    with supervisor(sys.executable, "-c", LOADING + SERVER, str(port), str(path), "threads") as supervising:
+        command, _ = ask(port)
+        standby = standby_of(supervising, command)
+        wait_for(lambda: loads(path) == [str(command), str(standby)])
+        os.kill(command, signal.SIGKILL)
+        assert gone(command)
+        assert ask(port) == (standby, "kept")
+
+
+def test_a_standby_does_not_hold_the_sockets_of_the_command() -> None:
+    port = free_port()
+    with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:
+        command, _ = ask(port)
+        successor = standby_of(supervising, command)
+        os.kill(command, signal.SIGKILL)
+        assert gone(command)
+        assert ask(port) == (successor, "kept")
+        standby = psutil.Process(standby_of(supervising, successor))
+        wait_for(lambda: not [c for c in standby.net_connections() if c.laddr and c.laddr[1] == port])
+
+
+def test_what_the_command_leaves_behind_is_reaped() -> None:
+    port = free_port()
+    orphan = "import subprocess; left = subprocess.Popen(['sleep', '0.2'])\n"
+    with supervisor(sys.executable, "-c", orphan + STANDING_BY, str(port)) as supervising:
+        command, _ = ask(port)
+        os.kill(command, signal.SIGKILL)
+        assert gone(command)
+        wait_for(lambda: "sleep" not in [child.name() for child in supervising.children()])
 
 
 @pytest.mark.long

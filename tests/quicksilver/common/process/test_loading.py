@@ -33,8 +33,12 @@ def imported(modules: str) -> set[str]:
             {"aiohttp", "alembic", "docker", "rich", "sqlalchemy.dialects.postgresql"},
         ),
         (
-            "quicksilver.cli, quicksilver.process.supervisor",
+            "quicksilver.cli",
             {"fastapi", "importlib.metadata", "pydantic", "requests", "rich"},
+        ),
+        (
+            "quicksilver.process.start, quicksilver.common.process.interpreter, quicksilver.process.supervisor",
+            {"click", "dataclasses", "pathlib", "typing"},
         ),
     ],
 )
