@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import IO, Any, Final
 
@@ -14,7 +17,7 @@ from click.shell_completion import CompletionItem
 from quicksilver.common.command_line.groups import CommandGroup
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.extras import EXTRAS
-from quicksilver.common.process.loading import loading
+from quicksilver.common.process.loading import loading, without
 from quicksilver.common.process.masking import masked
 from quicksilver.common.process.version import DISTRIBUTION, missing
 
@@ -137,10 +140,20 @@ _BY_HABIT: Final = {
 def load() -> None:
     """Import all that the command needs which this process was started for; its modules run nothing."""
     lazy = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
-    with loading():
-        for module in (lazy.module, lazy.later) if lazy is not None else ():
+    if lazy is None:
+        return
+    with loading(), _without_character_sets():
+        for module in (lazy.module, lazy.later):
             if module:
                 importlib.import_module(module)
+
+
+@contextmanager
+def _without_character_sets() -> Iterator[None]:
+    """Import `requests` without its detection of character sets, which takes 2.4 MB: answers are JSON, and bytes."""
+    with without("charset_normalizer"), without("chardet"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Unable to find acceptable character detection")
+        yield
 
 
 def is_installed(command: str) -> bool:
