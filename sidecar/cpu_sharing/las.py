@@ -8,7 +8,7 @@ thesis, containers may have any size, and containers that are never resized take
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import fsum, sqrt
 
 from policies.common.service_levels import level
@@ -75,8 +75,10 @@ class Las:
 
     def handle(self, event: LasEvent) -> list[LasCommand]:
         """Handle an event; return the commands to execute, in order."""
-        if type(event) is SharingTurn and not self._due(event.now_s):
+        if (type(event) is SharingTurn or _as_planned(event, self.shares)) and not self._due(event.now_s):
             self._advance(event.now_s)
+            if type(event) is Resized:
+                self._resized(event)
             return []
         self._advance(event.now_s)
         arriving, by = False, ""
@@ -216,10 +218,11 @@ class Las:
         started = [cid for cid, grant in result.grants.items() if self._gains(self.shares[cid], grant)]
         if by in result.grants and not result.grants[by].runs:
             by = ""
-        whys = {cid: self._why(self.shares[cid], result, by, started) for cid in result.grants}
+        changed = [cid for cid, grant in result.grants.items() if grant != self.shares[cid].granted]
+        whys = {cid: self._why(self.shares[cid], result, by, started) for cid in changed}
         for cid, grant in result.grants.items():
             share = self.shares[cid]
-            if grant != share.granted:
+            if cid in whys:
                 share.by, share.why = whys[cid]
                 taker = self.shares.get(share.by)
                 share.for_kin = bool(share.app_id) and taker is not None and taker.app_id == share.app_id
@@ -308,6 +311,14 @@ class Las:
             yield share.protected_until_s
         else:
             yield share.starves_at_s(self.rules)
+
+
+def _as_planned(event: LasEvent, shares: Mapping[str, CoreShare]) -> bool:
+    """Return whether the resizer set what the plan still grants: the next plan would be the same one."""
+    if type(event) is not Resized or event.refused:
+        return False
+    share = shares.get(event.container_id)
+    return share is not None and not share.stuck and not share.pinned and share.flight == share.granted
 
 
 def _takes_away_first(change: tuple[CoreShare, CoreGrant]) -> tuple[int, str]:

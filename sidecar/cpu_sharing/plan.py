@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
 
 from policies.model import Way
@@ -45,9 +46,14 @@ def least_part(rules: LasRules) -> float:
     return max(2 * rules.min_cores, LEAST_PART)
 
 
+@lru_cache(maxsize=16)
+def _idle(cores: float) -> CoreGrant:
+    return CoreGrant(cores, False)
+
+
 def idle_grant(share: CoreShare, rules: LasRules) -> CoreGrant:
     """Return the grant of a container that is shrunk or frozen."""
-    return CoreGrant(0.0 if share.way is Way.FREEZE else rules.min_cores, False)
+    return _idle(0.0 if share.way is Way.FREEZE else rules.min_cores)
 
 
 def _wishes(share: CoreShare, need: Need) -> Iterator[tuple[Key, float]]:

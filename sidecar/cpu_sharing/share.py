@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 from policies.model import Way
@@ -88,11 +88,11 @@ class CoreShare:
     retry_at_s: float = 0.0
     pinned: bool = False
     """It became guaranteed: it has its full limits, or gets them back."""
+    resizable: bool = field(init=False)
+    """Whether it ever gives way without being killed."""
 
-    @property
-    def resizable(self) -> bool:
-        """Whether it ever gives way without being killed."""
-        return self.way in (Way.SHRINK, Way.FREEZE)
+    def __post_init__(self) -> None:
+        self.resizable = self.way in (Way.SHRINK, Way.FREEZE)
 
     @property
     def measured_s(self) -> float | None:
@@ -140,7 +140,7 @@ class CoreShare:
 
     def pin(self) -> None:
         """Make it a container that never gives way."""
-        self.pinned, self.way, self.overdue = True, Way.NONE, False
+        self.pinned, self.way, self.resizable, self.overdue = True, Way.NONE, False, False
         self.granted, self.by, self.why, self.stuck, self.tries = FULL, "", "it is guaranteed now", "", 0
 
     def to_restore(self, now_s: float) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
+
 from policies.model import Way
 from sidecar.cpu_sharing.events import (
     Joined,
@@ -18,6 +20,7 @@ from sidecar.cpu_sharing.events import (
     Shrink,
     Squeezed,
 )
+from sidecar.cpu_sharing.plan import Plan
 from tests.playbook import play
 from tests.sidecar.cpu_sharing.words import MIN, come, done, full, las, running, settle
 
@@ -160,3 +163,16 @@ def test_who_leaves_while_it_is_resized_is_gone() -> None:
     come(node, "b", 1)
     play(node, (Left("a", 1), []), (done("a", 2), []), (Left("b", 3), []))
     assert node.shares == {} and node.deadline_s() is None
+
+
+def test_a_resize_that_went_as_planned_makes_no_new_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    node = full(1, "a")
+    commands = come(node, "b", 1)
+    assert [command.container_id for command in commands] == ["a"]
+
+    def no_plan(*_: object) -> Plan:
+        raise AssertionError("planned anew")
+
+    monkeypatch.setattr("sidecar.cpu_sharing.las.plan", no_plan)
+    play(node, (done("a", 1), []))
+    assert (node.shares["a"].times_shrunk, node.shares["a"].flight) == (1, None)
