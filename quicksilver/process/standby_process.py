@@ -118,7 +118,10 @@ def _wait(control: int) -> tuple[list[tuple[str, int]], int | None]:
     stored: list[tuple[str, int]] = []
     with socket.socket(fileno=control) as connection:
         while True:
-            data, descriptors, _, _ = socket.recv_fds(connection, 1 << 17, _BATCH, socket.MSG_CMSG_CLOEXEC)
+            try:
+                data, descriptors, _, _ = socket.recv_fds(connection, 1 << 17, _BATCH, socket.MSG_CMSG_CLOEXEC)
+            except ConnectionResetError:  # dismissed before its process id was read
+                raise SystemExit(0) from None
             if not data:
                 raise SystemExit(0)
             if data == _GO:

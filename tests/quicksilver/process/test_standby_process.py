@@ -100,6 +100,13 @@ def test_a_forked_standby_has_what_the_command_loaded(tmp_path: Path) -> None:
         assert loads(path) == [str(first)]
 
 
+def test_a_first_start_that_fails_leaves_no_standby_and_no_traceback() -> None:
+    code = "import sys\nfrom quicksilver.process.standby_process import stand_by\nstand_by(lambda: None)\nsys.exit(3)"
+    command = [sys.executable, "-c", STANDBY, sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)  # to the end of stderr
+    assert (done.returncode, done.stderr) == (3, "")
+
+
 def test_beside_threads_the_standby_loads_the_program_itself(tmp_path: Path) -> None:
     port, path = free_port(), tmp_path / "loads"
     with supervisor(sys.executable, "-c", LOADING + SERVER, str(port), str(path), "threads") as supervising:
