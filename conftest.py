@@ -23,6 +23,7 @@ from tests.gate.plugin import (
 )
 from tests.gate.steps import SHARE
 from tests.hadoop_cluster import archived_classes, hadoop_cluster
+from tests.loops import pytest_pyfunc_call
 
 __all__ = [
     "dockerd",
@@ -30,6 +31,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_configure",
     "pytest_configure_node",
+    "pytest_pyfunc_call",
     "pytest_runtest_protocol",
     "pytest_runtest_teardown",
     "pytest_timeout_set_timer",

@@ -26,7 +26,6 @@ from quicksilver.common.reports.deltas import DeltaWriter
 from quicksilver.common.reports.frames import TAKES, TAKES_GRANTS, UPGRADE, FrameKind, FrameReader, frame, reports_path
 from rm_proxy.api import report_connections
 from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
-from tests import loops
 
 NODE = "n1:1"
 LIMIT = 10_000
@@ -133,18 +132,10 @@ async def serving(proxy: Proxy, **settings: Any) -> AsyncIterator[Connect]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-def run(proxy: Proxy, story: Callable[[Connect], Awaitable[None]], **settings: Any) -> None:
-    async def work() -> None:
-        async with serving(proxy, **settings) as connect:
-            await story(connect)
-
-    loops.run(work())
-
-
-def test_reports_go_as_deltas_and_answers_without_what_is_known() -> None:
+async def test_reports_go_as_deltas_and_answers_without_what_is_known() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened()
         answers = [await sidecar.report(seq=seq, queue_length=seq) for seq in (1, 2)]
         first = {"events_to": 7, "targets": {"max_queue": 3}, "drain": ""}
@@ -159,8 +150,6 @@ def test_reports_go_as_deltas_and_answers_without_what_is_known() -> None:
         )
         proxy.ack = Ack(events_to=-1, active=False)
         assert await sidecar.report(seq=5) == (FrameKind.ACK, {"events_to": -1, "active": False})
-
-    run(proxy, story)
     assert [each.queue_length for each in proxy.reports] == [1, 2, 3, 4, 0]
     assert proxy.reports[0].model_copy(update={"seq": 5, "queue_length": 0}) == proxy.reports[-1]
     assert proxy.counts == [1, 0]
@@ -188,10 +177,10 @@ def whole(**changes: Any) -> bytes:
         (whole(boot="fault"), 500, "ZeroDivisionError"),
     ],
 )
-def test_what_is_out_of_form_or_order_ends_the_connection(data: bytes, status: int, why: str) -> None:
+async def test_what_is_out_of_form_or_order_ends_the_connection(data: bytes, status: int, why: str) -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened()
         kind, answer = await sidecar.send(data)
         assert (kind, answer["status"]) == (FrameKind.REFUSAL, status)
@@ -199,8 +188,6 @@ def test_what_is_out_of_form_or_order_ends_the_connection(data: bytes, status: i
         assert await sidecar.is_closed()
         again = await (await connect()).opened()
         assert (await again.report())[0] is FrameKind.ACK
-
-    run(proxy, story)
     assert len(proxy.reports) == 1 and proxy.counts == [1, 0, 1, 0]
 
 
@@ -208,35 +195,29 @@ def test_what_is_out_of_form_or_order_ends_the_connection(data: bytes, status: i
     ("headers", "status"),
     [({"Upgrade": "websocket"}, 426), ({"Upgrade": "quicksilver-reports/9"}, 426), ({"Connection": "close"}, 426)],
 )
-def test_another_protocol_is_not_spoken(headers: dict[str, str], status: int) -> None:
-    async def story(connect: Connect) -> None:
+async def test_another_protocol_is_not_spoken(headers: dict[str, str], status: int) -> None:
+    async with serving(Proxy()) as connect:
         assert (await (await connect()).ask(**headers)).startswith(b"HTTP/1.1 %d " % status)
 
-    run(Proxy(), story)
 
-
-def test_a_foreign_name_of_the_host_gets_no_connection() -> None:
-    async def story(connect: Connect) -> None:
+async def test_a_foreign_name_of_the_host_gets_no_connection() -> None:
+    async with serving(Proxy()) as connect:
         assert (await (await connect()).ask(Host="evil.example")).startswith(b"HTTP/1.1 403 ")
 
-    run(Proxy(), story)
 
-
-def test_nodes_beyond_the_bound_get_no_connection() -> None:
+async def test_nodes_beyond_the_bound_get_no_connection() -> None:
     proxy = Proxy()
     proxy.known = False
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         assert (await (await connect()).ask()).startswith(b"HTTP/1.1 503 ")
-
-    run(proxy, story)
     assert proxy.counts == []
 
 
-def test_a_call_before_it_on_the_same_connection_does_not_hinder() -> None:
+async def test_a_call_before_it_on_the_same_connection_does_not_hinder() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await connect()
         sidecar.writer.write(b"GET /none HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head = await sidecar.ask()
@@ -245,21 +226,19 @@ def test_a_call_before_it_on_the_same_connection_does_not_hinder() -> None:
         await sidecar._reader.readuntil(b"\r\n\r\n")
         assert (await sidecar.report())[0] is FrameKind.ACK
 
-    run(proxy, story)
-
 
 def revoke(file: Path) -> None:
     """Take the tokens of nodes out of a file."""
     file.write_text("".join(line for line in file.read_text().splitlines(True) if not line.startswith("node")))
 
 
-def test_only_a_token_of_a_node_opens_one_and_it_ends_with_the_token(tmp_path: Path) -> None:
+async def test_only_a_token_of_a_node_opens_one_and_it_ends_with_the_token(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     tokens = {role: add_token(file, role) for role in (Role.NODE, Role.READ, Role.ADMIN)}
     security = Security(SecuritySettings(token_file=file))
     proxy = Proxy(security)
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         for role, status in ((Role.READ, 403), (Role.ADMIN, 403)):
             head = await (await connect()).ask(Authorization=f"Bearer {tokens[role]}")
             assert head.startswith(b"HTTP/1.1 %d " % status)
@@ -281,33 +260,31 @@ def test_only_a_token_of_a_node_opens_one_and_it_ends_with_the_token(tmp_path: P
         security.reload()
         proxy.connections.round()
         assert await silent.is_closed()
-
-    run(proxy, story)
     assert proxy.refused == ["role", "role", "none"]
 
 
 @pytest.mark.parametrize(("new_s", "lines"), [(0.0, 0), (60.0, 1)])
-def test_the_latest_connection_of_a_node_counts(new_s: float, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_latest_connection_of_a_node_counts(
+    new_s: float, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is logged where it looks like two sidecars of one name."""
     monkeypatch.setattr(report_connections, "NEW_S", new_s)
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
-        first = await (await connect()).opened()
-        second = await (await connect()).opened()
-        assert await first.is_closed()
-        assert (await second.report())[0] is FrameKind.ACK
-
     with capture_logs() as logs:
-        run(proxy, story)
+        async with serving(proxy) as connect:
+            first = await (await connect()).opened()
+            second = await (await connect()).opened()
+            assert await first.is_closed()
+            assert (await second.report())[0] is FrameKind.ACK
     assert proxy.counts == [1, 1, 0]
     assert sum("do two sidecars have this name?" in line.get("why", "") for line in logs) == lines
 
 
-def test_orders_come_without_a_report() -> None:
+async def test_orders_come_without_a_report() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened()
         await sidecar.report()
         proxy.connections.notify("n9:1", lambda: pytest.fail("there is no connection to it"))
@@ -316,13 +293,11 @@ def test_orders_come_without_a_report() -> None:
         assert await sidecar.next() == (FrameKind.NOTICE, {"events_to": -1, "drop": ["c1"], "drop_reason": "over"})
         assert (await sidecar.report(seq=2))[0] is FrameKind.ACK_SAME_TARGETS
 
-    run(proxy, story)
 
-
-def test_silence_and_frames_without_an_end_end_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_and_frames_without_an_end_end_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         silent = await (await connect()).opened()
         proxy.connections.round()
         assert (await silent.report())[0] is FrameKind.ACK
@@ -339,13 +314,11 @@ def test_silence_and_frames_without_an_end_end_a_connection(monkeypatch: pytest.
             await asyncio.sleep(0.01)
         assert await slow.is_closed()
 
-    run(proxy, story)
 
-
-def test_who_does_not_read_is_left() -> None:
+async def test_who_does_not_read_is_left() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened()
         sidecar.writer.transport.pause_reading()
         await asyncio.sleep(0)
@@ -354,34 +327,27 @@ def test_who_does_not_read_is_left() -> None:
             proxy.connections.notify(NODE, lambda: Ack(events_to=-1, drop=drops))
         assert len(proxy.connections) == 0
 
-    run(proxy, story)
 
-
-def test_a_connection_counts_and_makes_room_for_others() -> None:
+async def test_a_connection_counts_and_makes_room_for_others() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy, max_connections=1) as connect:
         sidecar = await (await connect()).opened()
         await sidecar.report()
         other = await connect()
         assert (await other.ask(Upgrade="none")).startswith(b"HTTP/1.1 426 ")
         assert await sidecar.is_closed()
 
-    run(proxy, story, max_connections=1)
 
-
-def test_the_end_of_the_server_is_the_end_of_each_connection() -> None:
+async def test_the_end_of_the_server_is_the_end_of_each_connection() -> None:
     proxy = Proxy()
 
-    async def story() -> None:
-        async with serving(proxy) as connect:
-            sidecar = await (await connect()).opened()
-            await sidecar.report()
-            begun_s = time.monotonic()
-        assert time.monotonic() - begun_s < 1.5, "nothing is waited for"
-        assert await sidecar.is_closed()
-
-    loops.run(story())
+    async with serving(proxy) as connect:
+        sidecar = await (await connect()).opened()
+        await sidecar.report()
+        begun_s = time.monotonic()
+    assert time.monotonic() - begun_s < 1.5, "nothing is waited for"
+    assert await sidecar.is_closed()
     assert proxy.counts[-1] == 0
 
 
@@ -390,10 +356,10 @@ GRANTED = (FrameKind.GRANTS, {"drop": ["c1"], "drop_reason": "gone"})
 TAKEN = frame(FrameKind.GRANTS_TAKEN, b"")
 
 
-def test_grants_go_over_the_connection_until_they_are_acknowledged() -> None:
+async def test_grants_go_over_the_connection_until_they_are_acknowledged() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened(**{TAKES: TAKES_GRANTS})
         grants = [asyncio.create_task(proxy.connections.grant(NODE, GRANTS)) for _ in range(2)]
         assert [await sidecar.next(), await sidecar.next()] == [GRANTED] * 2
@@ -406,13 +372,11 @@ def test_grants_go_over_the_connection_until_they_are_acknowledged() -> None:
         assert await grants[1]
         assert (await sidecar.report(seq=2))[0] is FrameKind.ACK_SAME_TARGETS
 
-    run(proxy, story)
 
-
-def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
+async def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         assert not await proxy.connections.grant(NODE, GRANTS)
         sidecar = await (await connect()).opened()
         assert not await proxy.connections.grant(NODE, GRANTS)
@@ -420,14 +384,12 @@ def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
         kind, refusal = await sidecar.send(TAKEN)
         assert (kind, refusal["status"]) == (FrameKind.REFUSAL, 422)
 
-    run(proxy, story)
 
-
-def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_connections, "MAX_RECEIPTS", 2)
     proxy = Proxy()
 
-    async def story(connect: Connect) -> None:
+    async with serving(proxy) as connect:
         sidecar = await (await connect()).opened(**{TAKES: TAKES_GRANTS})
         proxy.connections._grants_s = 0.05
         for why in ("no answer within 0.05 s", "no answer within 0.05 s", "acknowledges no grants"):
@@ -442,5 +404,3 @@ def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest.Monke
         sidecar.writer.close()
         with pytest.raises(UnreachableError, match="the connection for reports was closed"):
             await grant
-
-    run(proxy, story)

@@ -92,18 +92,15 @@ def test_faults_of_the_event_loop_count_but_for_those_of_rest(store: Store) -> N
     assert whole.sample("faults_total", kind="internal") == 1 and len(logs) == 2
 
 
-def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MEASURE_S", 0.0)
     whole = Whole(store)
 
-    async def measured() -> None:
-        seen = asyncio.Event()
-        monkeypatch.setattr(whole.world.modes.budget, "measure", lambda *_: seen.set())
-        whole.bypass.start()
-        await seen.wait()
-        whole.bypass.close()
-
-    asyncio.run(measured())
+    seen = asyncio.Event()
+    monkeypatch.setattr(whole.world.modes.budget, "measure", lambda *_: seen.set())
+    whole.bypass.start()
+    await seen.wait()
+    whole.bypass.close()
     assert whole.sample("late_seconds_count")
 
 

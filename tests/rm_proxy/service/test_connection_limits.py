@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -30,7 +30,6 @@ from rm_proxy.service.connections.am_connections import AmConnection, Connection
 from rm_proxy.service.connections.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
 from rm_proxy.service.connections.upstream import Upstream
 from rm_proxy.service.recovery import Recovery
-from tests import loops
 from tests.fake_rm import RegisteredMaster, StandIn
 from tests.rm_proxy.yarn_messages import coordinator
 
@@ -133,23 +132,20 @@ class Hub:
             await asyncio.sleep(0.005)
 
 
-def whole(test: Callable[[Hub, int, type[StandIn]], Awaitable[None]], **settings: Any) -> Hub:
-    """Run a test in a loop as the proxy has it."""
+@asynccontextmanager
+async def hub_of(**settings: Any) -> AsyncIterator[tuple[Hub, int, type[StandIn]]]:
+    """Yield a hub, its port and the class of its stand-in for the ResourceManager."""
 
     class Own(StandIn):
         opened = 0
 
-    async def work() -> Hub:
-        hub = Hub(**settings)
-        async with AsyncExitStack() as stack:
-            await test(hub, await hub.start(stack, Own), Own)
-            for connection in list(hub.open_connections):
-                connection.close()
-            await hub.until(lambda: not hub.open_connections)
-        assert (hub.limits.inside, hub.limits.logins, hub.limits.kept_bytes) == (0, 0, 0)
-        return hub
-
-    return loops.run(work())
+    hub = Hub(**settings)
+    async with AsyncExitStack() as stack:
+        yield hub, await hub.start(stack, Own), Own
+        for connection in list(hub.open_connections):
+            connection.close()
+        await hub.until(lambda: not hub.open_connections)
+    assert (hub.limits.inside, hub.limits.logins, hub.limits.kept_bytes) == (0, 0, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -173,23 +169,22 @@ async def end_of(connection: socket.socket) -> None:
         connection.close()
 
 
-def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
-    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
-        silent = [idle(port) for _ in range(50)]
-        await hub.until(lambda: len(hub.open_connections) == 50)
-        master = await RegisteredMaster.connect("127.0.0.1", port)
-        assert await master.beat() == 1 and rm.opened == 1 and hub.limits.logins == 50
-        await asyncio.gather(*map(end_of, silent))
-        assert hub.refused("handshake") == 50 and await master.beat() == 2
-        master.close()
-
+async def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
     with capture_logs() as logs:
-        whole(test, handshake_timeout_s=4.0)
+        async with hub_of(handshake_timeout_s=4.0) as (hub, port, rm):
+            silent = [idle(port) for _ in range(50)]
+            await hub.until(lambda: len(hub.open_connections) == 50)
+            master = await RegisteredMaster.connect("127.0.0.1", port)
+            assert await master.beat() == 1 and rm.opened == 1 and hub.limits.logins == 50
+            await asyncio.gather(*map(end_of, silent))
+            assert hub.refused("handshake") == 50 and await master.beat() == 2
+            master.close()
     assert len([line for line in logs if "did not log in" in line["event"]]) == 1, "one line for all of them"
 
 
-def test_the_first_calls_wait_for_the_record_of_their_application(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_the_first_calls_wait_for_the_record_of_their_application(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(am_connections, "LOOKUP_WAIT_S", 60.0)
+    async with hub_of() as (hub, port, _):
         answered = asyncio.Event()
 
         async def record() -> None:
@@ -204,14 +199,10 @@ def test_the_first_calls_wait_for_the_record_of_their_application(monkeypatch: p
         assert await beat == 1 and await master.beat() == 2
         master.close()
 
-    monkeypatch.setattr(am_connections, "LOOKUP_WAIT_S", 60.0)
-    whole(test)
 
-
-def test_without_an_answer_the_first_calls_wait_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_an_answer_the_first_calls_wait_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(am_connections, "LOOKUP_WAIT_S", 0.3)
-
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+    async with hub_of() as (hub, port, _):
         hub.lookup = asyncio.create_task(asyncio.sleep(60))
         begun_s = monotonic()
         master = await RegisteredMaster.connect("127.0.0.1", port)
@@ -220,11 +211,9 @@ def test_without_an_answer_the_first_calls_wait_for_a_moment(monkeypatch: pytest
         await hub.until(lambda: not hub.connections.open)
         hub.lookup.cancel()  # after the connection: nothing is left to release
 
-    whole(test)
 
-
-def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
+    async with hub_of(max_logins_per_host=3) as (hub, port, _):
         silent = [idle(port, "127.0.0.2") for _ in range(5)]
         await hub.until(lambda: hub.refused("host") == 2)
         assert len(hub.open_connections) == 3
@@ -238,30 +227,26 @@ def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
         for connection in silent:
             connection.close()
 
-    whole(test, max_logins_per_host=3)
 
-
-def test_the_limit_of_all_is_told_once() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
-        masters = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
-        for _ in range(20):
-            await end_of(idle(port))
-        assert hub.refused("limit") == 20
-        masters[0].close()
-        await hub.until(lambda: len(hub.open_connections) == 2)
-        again = await RegisteredMaster.connect("127.0.0.1", port, app=9)
-        assert await again.beat() == 1
-        for one in (*masters, again):
-            one.close()
-
+async def test_the_limit_of_all_is_told_once() -> None:
     with capture_logs() as logs:
-        whole(test, max_connections=3)
+        async with hub_of(max_connections=3) as (hub, port, _):
+            masters = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
+            for _ in range(20):
+                await end_of(idle(port))
+            assert hub.refused("limit") == 20
+            masters[0].close()
+            await hub.until(lambda: len(hub.open_connections) == 2)
+            again = await RegisteredMaster.connect("127.0.0.1", port, app=9)
+            assert await again.beat() == 1
+            for one in (*masters, again):
+                one.close()
     refused = [line for line in logs if line["event"].startswith("connection refused")]
     assert [line["event"] for line in refused] == ["connection refused, proxy.max_connections is reached"]
 
 
-def test_a_large_frame_before_the_login_is_refused_unread() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_a_large_frame_before_the_login_is_refused_unread() -> None:
+    async with hub_of() as (hub, port, _):
         early = idle(port)
         early.send(b"hrpc\x09\x00\xdf" + (BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big"))
         await end_of(early)
@@ -269,13 +254,11 @@ def test_a_large_frame_before_the_login_is_refused_unread() -> None:
         master.writer.write((BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big") + b"x" * 100)
         await hub.until(lambda: hub.limits.kept_bytes == 104)
         master.close()
-
-    hub = whole(test)
     assert hub.faults == [], "garbage before the login is nobody's fault"
 
 
-def test_unfinished_frames_are_bounded_together() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_unfinished_frames_are_bounded_together() -> None:
+    async with hub_of(max_unfinished_mb=4) as (hub, port, _):
         masters = [await RegisteredMaster.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
         for master in masters:
             master.writer.write((15 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
@@ -286,13 +269,11 @@ def test_unfinished_frames_are_bounded_together() -> None:
         for one in (*masters, other):
             one.close()
 
-    whole(test, max_unfinished_mb=4)
 
-
-def test_a_master_that_does_not_read_is_not_read_for() -> None:
+async def test_a_master_that_does_not_read_is_not_read_for() -> None:
     """Its answers stay at the ResourceManager: the proxy keeps a bounded part, and others are served."""
 
-    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
+    async with hub_of() as (hub, port, rm):
         rm.padding = 1 << 20
         paused: list[bool] = []
         real = AmConnection.pause_writing
@@ -326,11 +307,9 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
         deaf.close()
         other.close()
 
-    whole(test)
 
-
-def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
-    async def test(hub: Hub, _: int, rm: type[StandIn]) -> None:
+async def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
+    async with hub_of() as (hub, _, rm):
         loop = asyncio.get_running_loop()
         with socket.socket() as away:
             away.bind(("127.0.0.1", 0))
@@ -345,11 +324,9 @@ def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
                     master.close()
                     await hub.until(lambda: not hub.open_connections)
 
-    whole(test)
 
-
-def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hub_of() as (hub, port, _):
         master = await RegisteredMaster.connect("127.0.0.1", port)
         other = await RegisteredMaster.connect("127.0.0.1", port, app=2)
         await master.beat()
@@ -366,14 +343,12 @@ def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.M
         assert await other.beat() == 1
         master.close()
         other.close()
-
-    hub = whole(test)
     assert hub.faults == [(FaultKind.INTERNAL, "application_1700000000000_0001")]
     assert hub.renewed == ["appattempt_1700000000000_0001_000001"]
 
 
-def test_malformed_bytes_of_a_master_are_a_fault_of_its_application_alone() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_malformed_bytes_of_a_master_are_a_fault_of_its_application_alone() -> None:
+    async with hub_of() as (hub, port, _):
         good = await RegisteredMaster.connect("127.0.0.1", port, app=9)
         for number in range(1, 4):
             broken = await RegisteredMaster.connect("127.0.0.1", port, app=number)
@@ -382,13 +357,11 @@ def test_malformed_bytes_of_a_master_are_a_fault_of_its_application_alone() -> N
             broken.close()
         assert await good.beat() == 1
         good.close()
-
-    hub = whole(test)
     assert hub.faults == [(FaultKind.PROTOCOL, f"application_1700000000000_000{number}") for number in range(1, 4)]
 
 
-def test_methods_that_masters_invent_make_no_metrics() -> None:
-    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+async def test_methods_that_masters_invent_make_no_metrics() -> None:
+    async with hub_of() as (hub, port, _):
         master = await RegisteredMaster.connect("127.0.0.1", port)
         for number in range(5):
             master.writer.write(master.rpc.call(f"invented{number}", AM_PROTOCOL, y.AllocateRequestProto()))
@@ -396,8 +369,6 @@ def test_methods_that_masters_invent_make_no_metrics() -> None:
         text = hub.metrics.exposition().decode()
         assert "invented" not in text and 'calls_total{method="other"} 5.0' in text
         master.close()
-
-    whole(test)
 
 
 def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -409,8 +380,8 @@ def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPa
     assert connection_limit(settings) == 5_000
 
 
-def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
-    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
+async def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
+    async with hub_of() as (hub, port, rm):
         held: list[Callable[[], None]] = []
         real, holds = rm.data_received, False
 
@@ -435,5 +406,3 @@ def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
         await stopped
         calling.close()
         quiet.close()
-
-    whole(test)

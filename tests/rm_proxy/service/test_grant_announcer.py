@@ -1,6 +1,6 @@
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import BaseModel
@@ -82,125 +82,104 @@ async def until(true: Callable[[], bool]) -> None:
     raise AssertionError("it does not come")
 
 
-def run(play: Callable[[Sidecars], Awaitable[None]]) -> None:
-    async def main() -> None:
-        await play(Sidecars())
-
-    asyncio.run(main())
-
-
-def test_what_waits_for_a_node_goes_together() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        announcer.send("n1", grants("a"))
-        await until(lambda: sidecars.tries == 1)
-        announcer.send("n1", grants("b"))
-        announcer.send("n2", grants("c"))
-        announcer.send("n1", grants(drop=("a",)))
-        sidecars.go_on.set()
-        await until(lambda: len(sidecars.told) == 3)
-        assert sorted(sidecars.told) == [
-            ("http://n1", ["a"], []),
-            ("http://n1", ["b"], ["a"]),
-            ("http://n2", ["c"], []),
-        ]
-        await until(lambda: sidecars.count("ok") == 3)
-        await announcer.close()
-        assert not sidecars.open
-
-    run(play)
+async def test_what_waits_for_a_node_goes_together() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    announcer.send("n1", grants("a"))
+    await until(lambda: sidecars.tries == 1)
+    announcer.send("n1", grants("b"))
+    announcer.send("n2", grants("c"))
+    announcer.send("n1", grants(drop=("a",)))
+    sidecars.go_on.set()
+    await until(lambda: len(sidecars.told) == 3)
+    assert sorted(sidecars.told) == [
+        ("http://n1", ["a"], []),
+        ("http://n1", ["b"], ["a"]),
+        ("http://n2", ["c"], []),
+    ]
+    await until(lambda: sidecars.count("ok") == 3)
+    await announcer.close()
+    assert not sidecars.open
 
 
-def test_only_so_many_are_on_their_way_and_only_so_many_wait() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer(parallel=2, limit=3)
-        for number in range(7):
-            announcer.send(f"n{number}", grants(str(number)))
-        assert sidecars.count("dropped") == 2
-        await until(lambda: sidecars.tries == 2)
-        sidecars.go_on.set()
-        await until(lambda: len(sidecars.told) == 5)
-        assert sidecars.most_at_once == 2
-        announcer.send("n6", grants("again"))
-        await until(lambda: len(sidecars.told) == 6)
-        await announcer.close()
-
-    run(play)
+async def test_only_so_many_are_on_their_way_and_only_so_many_wait() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer(parallel=2, limit=3)
+    for number in range(7):
+        announcer.send(f"n{number}", grants(str(number)))
+    assert sidecars.count("dropped") == 2
+    await until(lambda: sidecars.tries == 2)
+    sidecars.go_on.set()
+    await until(lambda: len(sidecars.told) == 5)
+    assert sidecars.most_at_once == 2
+    announcer.send("n6", grants("again"))
+    await until(lambda: len(sidecars.told) == 6)
+    await announcer.close()
 
 
-def test_a_sidecar_that_does_not_answer_is_tried_again_then_told_of() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        sidecars.down.add("http://n1")
-        sidecars.urls["n2"] = ""
-        sidecars.go_on.set()
-        announcer.send("n1", grants("a", drop=("x",)))
-        announcer.send("n2", grants("b", drop=("y",)))
-        await until(lambda: len(sidecars.failed) == 2)
-        assert sorted(sidecars.failed) == [("n1", ["x"]), ("n2", ["y"])]
-        assert (sidecars.tries, sidecars.count("failed"), sidecars.told) == (TRIES, 2, [])
-        sidecars.down.clear()
-        announcer.send("n1", grants("c"))
-        await until(lambda: bool(sidecars.told))
-        await announcer.close()
-
-    run(play)
+async def test_a_sidecar_that_does_not_answer_is_tried_again_then_told_of() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.down.add("http://n1")
+    sidecars.urls["n2"] = ""
+    sidecars.go_on.set()
+    announcer.send("n1", grants("a", drop=("x",)))
+    announcer.send("n2", grants("b", drop=("y",)))
+    await until(lambda: len(sidecars.failed) == 2)
+    assert sorted(sidecars.failed) == [("n1", ["x"]), ("n2", ["y"])]
+    assert (sidecars.tries, sidecars.count("failed"), sidecars.told) == (TRIES, 2, [])
+    sidecars.down.clear()
+    announcer.send("n1", grants("c"))
+    await until(lambda: bool(sidecars.told))
+    await announcer.close()
 
 
-def test_a_sidecar_that_moved_is_told_where_it_is_now() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        sidecars.go_on.set()
-        for number, url in enumerate(("http://old", "http://new", "http://new/")):
-            sidecars.urls["n1"] = url
-            announcer.send("n1", grants(str(number)))
-            await until(lambda number=number: len(sidecars.told) == number + 1)
-        assert sidecars.told == [("http://old", ["0"], []), ("http://new", ["1"], []), ("http://new", ["2"], [])]
-        await announcer.close()
-
-    run(play)
+async def test_a_sidecar_that_moved_is_told_where_it_is_now() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.go_on.set()
+    for number, url in enumerate(("http://old", "http://new", "http://new/")):
+        sidecars.urls["n1"] = url
+        announcer.send("n1", grants(str(number)))
+        await until(lambda number=number: len(sidecars.told) == number + 1)
+    assert sidecars.told == [("http://old", ["0"], []), ("http://new", ["1"], []), ("http://new", ["2"], [])]
+    await announcer.close()
 
 
-def test_closing_ends_what_is_on_its_way() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        announcer.send("n1", grants("a"))
-        await until(lambda: sidecars.tries == 1)
-        announcer.send("n1", grants("b"))
-        await announcer.close()
-        announcer.send("n1", grants("c"))
-        sidecars.go_on.set()
-        await asyncio.sleep(0)
-        assert (sidecars.told, sidecars.at_once.total(), sidecars.open) == ([], 0, False)
-        assert sidecars.count("dropped") == 1
-
-    run(play)
+async def test_closing_ends_what_is_on_its_way() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    announcer.send("n1", grants("a"))
+    await until(lambda: sidecars.tries == 1)
+    announcer.send("n1", grants("b"))
+    await announcer.close()
+    announcer.send("n1", grants("c"))
+    sidecars.go_on.set()
+    await asyncio.sleep(0)
+    assert (sidecars.told, sidecars.at_once.total(), sidecars.open) == ([], 0, False)
+    assert sidecars.count("dropped") == 1
 
 
-def test_only_errors_that_may_pass_are_tried_again() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        sidecars.go_on.set()
-        for status, tries in ((503, TRIES), (403, 1), (422, 1)):
-            sidecars.refusing, sidecars.tries, failed = {"http://n1": status}, 0, sidecars.count("failed")
-            announcer.send("n1", grants("c1"))
-            await until(lambda failed=failed: sidecars.count("failed") == failed + 1)
-            assert sidecars.tries == tries
-        await announcer.close()
-
-    run(play)
+async def test_only_errors_that_may_pass_are_tried_again() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.go_on.set()
+    for status, tries in ((503, TRIES), (403, 1), (422, 1)):
+        sidecars.refusing, sidecars.tries, failed = {"http://n1": status}, 0, sidecars.count("failed")
+        announcer.send("n1", grants("c1"))
+        await until(lambda failed=failed: sidecars.count("failed") == failed + 1)
+        assert sidecars.tries == tries
+    await announcer.close()
 
 
-def test_a_node_with_a_connection_gets_no_post() -> None:
-    async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer()
-        sidecars.go_on.set()
-        sidecars.connections.add("n1")
-        for node_id in ("n1", "n2"):
-            announcer.send(node_id, grants("c1"))
-        await until(lambda: sidecars.count("ok") == 2)
-        assert sidecars.by_connection == [("n1", ["c1"])]
-        assert sidecars.told == [("http://n2", ["c1"], [])]
-        await announcer.close()
-
-    run(play)
+async def test_a_node_with_a_connection_gets_no_post() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.go_on.set()
+    sidecars.connections.add("n1")
+    for node_id in ("n1", "n2"):
+        announcer.send(node_id, grants("c1"))
+    await until(lambda: sidecars.count("ok") == 2)
+    assert sidecars.by_connection == [("n1", ["c1"])]
+    assert sidecars.told == [("http://n2", ["c1"], [])]
+    await announcer.close()

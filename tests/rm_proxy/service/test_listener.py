@@ -10,7 +10,6 @@ from quicksilver.common.address import Address
 from quicksilver.common.process.listening import bound_socket
 from quicksilver_lab.cluster.ports import free_port
 from rm_proxy.service.connections.listener import Listener
-from tests import loops
 
 
 class Polite(asyncio.Protocol):
@@ -45,50 +44,43 @@ async def lets_in(address: tuple[str, int]) -> bool:
         writer.close()
 
 
-def test_it_follows_the_port_behind() -> None:
+async def test_it_follows_the_port_behind() -> None:
     turns: list[bool] = []
-
-    async def story() -> None:
-        behind = socket.create_server(("127.0.0.1", 0))
-        upstream = behind.getsockname()
-        listening = listening_socket()
-        copy, here = listening.dup(), listening.getsockname()
-        listener = Listener(listening, Address(*upstream), Polite, turns.append, every_s=0.05, timeout_s=5)
-        await listener.start()
-        assert await lets_in(here)
-        for _ in range(2):
-            behind.close()
-            listener.check_soon()
-
-            async def shut() -> bool:
-                return not await lets_in(here)
-
-            await until(shut)
-            assert not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-            behind = socket.create_server(upstream)
-            await until(lambda: lets_in(here))
-        listener.refused()
-        assert not await lets_in(here)
-        listener.close()
+    behind = socket.create_server(("127.0.0.1", 0))
+    upstream = behind.getsockname()
+    listening = listening_socket()
+    copy, here = listening.dup(), listening.getsockname()
+    listener = Listener(listening, Address(*upstream), Polite, turns.append, every_s=0.05, timeout_s=5)
+    await listener.start()
+    assert await lets_in(here)
+    for _ in range(2):
         behind.close()
-        copy.close()
+        listener.check_soon()
 
-    loops.run(story())
+        async def shut() -> bool:
+            return not await lets_in(here)
+
+        await until(shut)
+        assert not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        behind = socket.create_server(upstream)
+        await until(lambda: lets_in(here))
+    listener.refused()
+    assert not await lets_in(here)
+    listener.close()
+    behind.close()
+    copy.close()
     assert turns == [True, False, True, False, True, False]
 
 
-def test_it_begins_shut_where_nobody_listens() -> None:
+async def test_it_begins_shut_where_nobody_listens() -> None:
     turns: list[bool] = []
 
-    async def story() -> None:
-        with socket.socket() as nobody:
-            nobody.bind(("127.0.0.1", 0))
-            listening = listening_socket()
-            here = listening.getsockname()
-            listener = Listener(listening, Address(*nobody.getsockname()), Polite, turns.append, every_s=9, timeout_s=5)
-            await listener.start()
-            assert not await lets_in(here)
-            listener.close()
-
-    loops.run(story())
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        listening = listening_socket()
+        here = listening.getsockname()
+        listener = Listener(listening, Address(*nobody.getsockname()), Polite, turns.append, every_s=9, timeout_s=5)
+        await listener.start()
+        assert not await lets_in(here)
+        listener.close()
     assert turns == [False]

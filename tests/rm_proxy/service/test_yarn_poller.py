@@ -25,22 +25,18 @@ from tests import loops
 from tests.rm_proxy.yarn_messages import APP, Am, coordinator, node_id, yarn_node
 
 
-def test_what_is_not_known_of_grants_leaves_them_as_they_were() -> None:
+async def test_what_is_not_known_of_grants_leaves_them_as_they_were() -> None:
     world = coordinator(nodes=1)
-
-    async def story() -> list[str]:
-        poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://127.0.0.1:1", Mock(), Mock())
-        answers = AsyncMock(side_effect=["none with 0", UnreachableError("refused"), ""])
-        poller._yarn.why_no_grants = answers  # type: ignore[method-assign]
-        seen = []
-        for _ in range(3):
-            await poller.grants()
-            seen.append(world.grants.why_none)
-        poller.start()
-        await poller.close()
-        return seen
-
-    assert loops.run(story()) == ["none with 0", "none with 0", ""]
+    poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://127.0.0.1:1", Mock(), Mock())
+    answers = AsyncMock(side_effect=["none with 0", UnreachableError("refused"), ""])
+    poller._yarn.why_no_grants = answers  # type: ignore[method-assign]
+    seen = []
+    for _ in range(3):
+        await poller.grants()
+        seen.append(world.grants.why_none)
+    poller.start()
+    await poller.close()
+    assert seen == ["none with 0", "none with 0", ""]
 
 
 def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +82,7 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
     assert loops.run(story()) == [False, False, False, False, False, True]
 
 
-def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> None:
+async def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> None:
     app = FastAPI()
     runs, looks = True, 0
     listed = {"id": APP, "user": "ann", "queue": "root.default", "applicationType": "MAPREDUCE", "startedTime": 1000}
@@ -103,23 +99,19 @@ def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> N
 
     am, writer = Am(coordinator(nodes=1)), Mock()
 
-    async def story() -> None:
-        nonlocal runs
-        sock = bound_socket("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        task = asyncio.create_task(serve(app, sock))
-        poller = YarnPoller(am.world, writer, ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None)
+    sock = bound_socket("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    task = asyncio.create_task(serve(app, sock))
+    poller = YarnPoller(am.world, writer, ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None)
+    await poller.apps()
+    am.attempt.end("it unregistered")
+    runs = False
+    for _ in range(3):
         await poller.apps()
-        am.attempt.end("it unregistered")
-        runs = False
-        for _ in range(3):
-            await poller.apps()
-        poller.start()
-        await poller.close()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    loops.run(story())
+    poller.start()
+    await poller.close()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert writer.application.call_args_list[-1].args[0].finished_s == 61.0
     assert looks == 1, "its end is known then"
 
@@ -142,7 +134,7 @@ def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch
     assert [kept(31.0), kept(59.0), kept(60.0), kept(91.0)] == [[node_id(2)], [], [node_id(1)], [node_id(2)]]
 
 
-def test_a_round_lets_others_go_on_between_its_parts() -> None:
+async def test_a_round_lets_others_go_on_between_its_parts() -> None:
     world, seen = coordinator(nodes=1), list[str]()
     metrics = ProxyMetrics()
 
@@ -157,21 +149,18 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
         world, Mock(), metrics, settings, "http://rm", lambda: seen.append("done"), lambda: seen.append("fault")
     )
 
-    async def story() -> None:
-        async def others() -> None:
-            for _ in range(2):
-                await asyncio.sleep(0)
-                seen.append("another")
+    async def others() -> None:
+        for _ in range(2):
+            await asyncio.sleep(0)
+            seen.append("another")
 
-        await asyncio.gather(poller._round(), others())
-
-    loops.run(story())
+    await asyncio.gather(poller._round(), others())
     assert seen[0] == "part 0" and seen[-1] == "done" and seen.count("another") == 2
     assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_each_round_reports_that_the_proxy_works(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+async def test_each_round_reports_that_the_proxy_works(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
     """One that fails, too: that is a fault for the error budget, and nothing that a restart mends."""
     reports, faults = list[bool](), list[bool]()
     monkeypatch.setattr(yarn_poller.watchdog, "alive", lambda: reports.append(True))
@@ -182,11 +171,11 @@ def test_each_round_reports_that_the_proxy_works(monkeypatch: pytest.MonkeyPatch
 
     world, settings = coordinator(nodes=1), ProxySettings()
     poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, "http://rm", on_round, lambda: faults.append(True))
-    loops.run(poller._round())
+    await poller._round()
     assert (reports, faults) == ([True], [True] * fails)
 
 
-def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = 0.0
     monkeypatch.setattr(yarn_poller, "monotonic", lambda: now_s)
     world = coordinator(nodes=1)
@@ -200,54 +189,46 @@ def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) 
     poller._yarn.apps = AsyncMock(side_effect=lists)  # type: ignore[method-assign]
     poller._lookup.app = AsyncMock(side_effect=lambda app_id: looked_up[app_id].pop(0))  # type: ignore[method-assign]
 
-    async def story() -> None:
-        nonlocal now_s
-        for _ in lists:
-            await poller.apps()
-            am.attempt.end("its master finished")
-            now_s += 100
-        await poller._yarn.close()
-        await poller._lookup.close()
-
-    loops.run(story())
+    for _ in lists:
+        await poller.apps()
+        am.attempt.end("its master finished")
+        now_s += 100
+    await poller._yarn.close()
+    await poller._lookup.close()
     assert world.inventory.records[APP].finished_s == 99.0
     assert writer.application.call_args_list[-1].args[0].finished_s == 99.0
     assert looked_up == {APP: [], forgotten.id: []}, "no more once the end is known, or YARN knows nothing for long"
 
 
-def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:
+async def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:
     app = FastAPI()
     asked, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
 
-    async def story() -> None:
-        loop = asyncio.get_running_loop()
+    @app.get("/ws/v1/cluster/nodes")
+    def slow() -> dict[str, Any]:
+        loop.call_soon_threadsafe(asked.set)
+        go_on.wait(30)
+        return {"nodes": None}
 
-        @app.get("/ws/v1/cluster/nodes")
-        def slow() -> dict[str, Any]:
-            loop.call_soon_threadsafe(asked.set)
-            go_on.wait(30)
-            return {"nodes": None}
-
-        sock = bound_socket("127.0.0.1", 0)
-        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
-        task = asyncio.create_task(serve(app, sock))
-        settings = ProxySettings(nodes_refresh_s=0.05, apps_refresh_s=60, queues_refresh_s=60)
-        world = coordinator(nodes=1)
-        poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
-        poller.start()
-        await asyncio.wait_for(asked.wait(), 30)
-        await poller.close()
-        go_on.set()
-        for _ in range(5):
-            await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    loops.run(story())
+    sock = bound_socket("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    task = asyncio.create_task(serve(app, sock))
+    settings = ProxySettings(nodes_refresh_s=0.05, apps_refresh_s=60, queues_refresh_s=60)
+    world = coordinator(nodes=1)
+    poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
+    poller.start()
+    await asyncio.wait_for(asked.wait(), 30)
+    await poller.close()
+    go_on.set()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert [record.getMessage() for record in caplog.records if record.name.startswith("apscheduler.executors")] == []
 
 
-def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> None:
+async def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> None:
     world = coordinator(nodes=1)
     poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
     size, none = Resources(8192, 8), Resources()
@@ -256,13 +237,10 @@ def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> N
     poller._yarn.queues = AsyncMock(side_effect=answers)  # type: ignore[method-assign]
     world.inventory.update_queues([empty])
 
-    async def story() -> None:
-        for _ in range(4):
-            await poller.first_capacity()
-        await poller._yarn.close()
-        await poller._lookup.close()
-
-    loops.run(story())
+    for _ in range(4):
+        await poller.first_capacity()
+    await poller._yarn.close()
+    await poller._lookup.close()
     assert poller._yarn.queues.await_count == 2, "no more once it is known"
     assert not world.inventory.lacks_capacity
     assert not coordinator(nodes=0).inventory.lacks_capacity, "without nodes there is none to know"

@@ -34,7 +34,7 @@ def call(**headers: str) -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "headers": pairs})
 
 
-def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
+async def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
     clock = Clock()
     snapshot = PageSnapshot(clock.build, 2.0, clock_s=clock)
 
@@ -42,36 +42,30 @@ def test_viewers_together_get_one_rendering_until_it_is_old() -> None:
         found = await asyncio.gather(*(snapshot.get() for _ in range(5)))
         return [json.loads(one.body)["built"] for one in found]
 
-    async def all_of_it() -> None:
-        assert await look() == [1] * 5
-        clock.now_s = 1.9
-        assert await look() == [1] * 5
-        clock.now_s = 2.0
-        assert await look() == [2] * 5 and clock.built == 2
-        clock.now_s = 9.0
-        with pytest.raises(OSError, match="the store is out"):
-            await snapshot.get()
-        assert json.loads((await snapshot.get()).body)["built"] == 4, "a failure is not kept"
-
-    asyncio.run(all_of_it())
+    assert await look() == [1] * 5
+    clock.now_s = 1.9
+    assert await look() == [1] * 5
+    clock.now_s = 2.0
+    assert await look() == [2] * 5 and clock.built == 2
+    clock.now_s = 9.0
+    with pytest.raises(OSError, match="the store is out"):
+        await snapshot.get()
+    assert json.loads((await snapshot.get()).body)["built"] == 4, "a failure is not kept"
 
 
 @pytest.mark.parametrize(("takes_s", "kept_s"), [(1.0, 50.0), (3.0, 60.0)])
-def test_what_takes_long_is_made_less_often(takes_s: float, kept_s: float) -> None:
+async def test_what_takes_long_is_made_less_often(takes_s: float, kept_s: float) -> None:
     clock = Clock()
     clock.takes_s = takes_s
     snapshot = PageSnapshot(clock.build, 2.0, share=0.02, clock_s=clock)
 
-    async def all_of_it() -> None:
-        await snapshot.get()
-        clock.now_s = takes_s + kept_s - 1.0
-        await snapshot.get()
-        assert clock.built == 1
-        clock.now_s = takes_s + kept_s
-        await snapshot.get()
-        assert clock.built == 2
-
-    asyncio.run(all_of_it())
+    await snapshot.get()
+    clock.now_s = takes_s + kept_s - 1.0
+    await snapshot.get()
+    assert clock.built == 1
+    clock.now_s = takes_s + kept_s
+    await snapshot.get()
+    assert clock.built == 2
 
 
 def test_an_answer_is_packed_and_not_sent_twice() -> None:

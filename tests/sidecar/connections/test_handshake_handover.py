@@ -14,7 +14,7 @@ import pytest
 from quicksilver.common.process import fdstore
 from sidecar.connections import handshake_handover
 from tests.sidecar.fakes import FakeAm, cid, start_request
-from tests.sidecar.service.test_server import run, until, world
+from tests.sidecar.service.test_server import until, world
 
 
 class Keeper:
@@ -57,29 +57,26 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
     keeper.sock.close()
 
 
-def test_a_connection_is_kept_while_its_handshake_lasts(tmp_path: Path, keeper: Keeper) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            silent = await asyncio.open_connection("127.0.0.1", w.port)
-            await until(lambda: len(keeper.read()) == 1)
-            (numbers,) = keeper.read().values()
-            peers = [socket.socket(fileno=os.dup(number)) for number in numbers]
-            assert peers[0].getpeername() == silent[1].get_extra_info("sockname")
-            assert peers[1].getpeername() == ("127.0.0.1", w.nm.port)
-            for peer in peers:
-                peer.close()
-            silent[1].close()
-            await until(lambda: not keeper.read())
-            am = await FakeAm.connect(w.port)
-            await am.start(start_request(cid(2), opportunistic=False))
-            await am.close()
-            await until(lambda: not keeper.read())
-            assert len({name for name in keeper.ever if "handshake" in name}) == 2
-
-    run(story)
+async def test_a_connection_is_kept_while_its_handshake_lasts(tmp_path: Path, keeper: Keeper) -> None:
+    async with world(tmp_path) as w:
+        silent = await asyncio.open_connection("127.0.0.1", w.port)
+        await until(lambda: len(keeper.read()) == 1)
+        (numbers,) = keeper.read().values()
+        peers = [socket.socket(fileno=os.dup(number)) for number in numbers]
+        assert peers[0].getpeername() == silent[1].get_extra_info("sockname")
+        assert peers[1].getpeername() == ("127.0.0.1", w.nm.port)
+        for peer in peers:
+            peer.close()
+        silent[1].close()
+        await until(lambda: not keeper.read())
+        am = await FakeAm.connect(w.port)
+        await am.start(start_request(cid(2), opportunistic=False))
+        await am.close()
+        await until(lambda: not keeper.read())
+        assert len({name for name in keeper.ever if "handshake" in name}) == 2
 
 
-def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
+async def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
     client, ours = socket.socketpair()
     theirs, nodemanager = socket.socketpair()
     name = "sidecar-handshake-1-1"
@@ -89,30 +86,24 @@ def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
     client.settimeout(60)
     nodemanager.settimeout(60)
 
-    async def story() -> None:
-        async with world(tmp_path):
-            await asyncio.to_thread(client.sendall, b"proof")
-            assert await asyncio.to_thread(nodemanager.recv, 100) == b"proof"
-            await asyncio.to_thread(nodemanager.sendall, b"success")
-            assert await asyncio.to_thread(client.recv, 100) == b"success"
-            nodemanager.close()
-            assert await asyncio.to_thread(client.recv, 100) == b""
-
-    run(story)
+    async with world(tmp_path):
+        await asyncio.to_thread(client.sendall, b"proof")
+        assert await asyncio.to_thread(nodemanager.recv, 100) == b"proof"
+        await asyncio.to_thread(nodemanager.sendall, b"success")
+        assert await asyncio.to_thread(client.recv, 100) == b"success"
+        nodemanager.close()
+        assert await asyncio.to_thread(client.recv, 100) == b""
     client.close()
 
 
-def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handshake_handover, "SILENT_S", 0.05)
     client, ours = socket.socketpair()
     theirs, nodemanager = socket.socketpair()
     client.settimeout(60)
 
-    async def story() -> None:
-        await handshake_handover.pass_on("n", ours, theirs)
-        assert await asyncio.to_thread(client.recv, 1) == b""
-
-    run(story)
+    await handshake_handover.pass_on("n", ours, theirs)
+    assert await asyncio.to_thread(client.recv, 1) == b""
     client.close()
     nodemanager.close()
 
@@ -123,60 +114,51 @@ def early(keeper: Keeper) -> dict[str, list[int]]:
     return {name: numbers for name, numbers in keeper.kept.items() if "early" in name}
 
 
-def test_who_is_not_read_yet_begins_anew_in_the_next_life(
+async def test_who_is_not_read_yet_begins_anew_in_the_next_life(
     tmp_path: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The NodeManager does not answer: nothing of the client is read until it does, in this life or the next."""
 
-    async def story() -> None:
-        async with world(tmp_path / "one") as w:
-            await w.nm.stop()
-            connecting = asyncio.create_task(FakeAm.connect(w.port))
-            await until(lambda: len(early(keeper)) == 1)
-            ((name, numbers),) = early(keeper).items()
-            assert select.select(numbers, [], [], 60)[0], "what the client sent was read"
-            kept = os.dup(numbers[0])
-        assert early(keeper), "the next process takes it"
-        monkeypatch.setattr(fdstore, "_inherited", None)
-        fdstore.hand_over([(name, kept)])
-        async with world(tmp_path / "two") as w:
-            am = await connecting
-            answer = await am.start(start_request(cid(2), opportunistic=False))
-            assert len(answer.succeeded_requests) == 1
-            await until(lambda: not early(keeper))
-            await am.close()
-
     (tmp_path / "one").mkdir()
     (tmp_path / "two").mkdir()
-    run(story)
+    async with world(tmp_path / "one") as w:
+        await w.nm.stop()
+        connecting = asyncio.create_task(FakeAm.connect(w.port))
+        await until(lambda: len(early(keeper)) == 1)
+        ((name, numbers),) = early(keeper).items()
+        assert select.select(numbers, [], [], 60)[0], "what the client sent was read"
+        kept = os.dup(numbers[0])
+    assert early(keeper), "the next process takes it"
+    monkeypatch.setattr(fdstore, "_inherited", None)
+    fdstore.hand_over([(name, kept)])
+    async with world(tmp_path / "two") as w:
+        am = await connecting
+        answer = await am.start(start_request(cid(2), opportunistic=False))
+        assert len(answer.succeeded_requests) == 1
+        await until(lambda: not early(keeper))
+        await am.close()
 
 
-def test_who_hangs_up_before_it_is_read_is_not_kept(
+async def test_who_hangs_up_before_it_is_read_is_not_kept(
     tmp_path: Path, keeper: Keeper, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            await w.nm.stop()
-            _, writer = await asyncio.open_connection("127.0.0.1", w.port)
-            writer.write(b"hrpc")
-            await until(lambda: len(early(keeper)) == 1)
-            writer.close()
-            await until(lambda: not early(keeper))
-            await until(lambda: not w.sidecar.dispatcher.gates.connections)
-
-    run(story)
+    async with world(tmp_path) as w:
+        await w.nm.stop()
+        _, writer = await asyncio.open_connection("127.0.0.1", w.port)
+        writer.write(b"hrpc")
+        await until(lambda: len(early(keeper)) == 1)
+        writer.close()
+        await until(lambda: not early(keeper))
+        await until(lambda: not w.sidecar.dispatcher.gates.connections)
     assert [one for one in caplog.records if one.name == "asyncio"] == []
 
 
-def test_who_waits_too_long_for_the_nodemanager_is_closed(tmp_path: Path, keeper: Keeper) -> None:
-    async def story() -> None:
-        async with world(tmp_path, handshake_timeout_s=1.5) as w:
-            await w.nm.stop()
-            reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
-            await until(lambda: len(early(keeper)) == 1)
-            await until(lambda: not early(keeper))
-            assert await reader.read() == b""
-            await until(lambda: not w.sidecar.dispatcher.gates.connections)
-            writer.close()
-
-    run(story)
+async def test_who_waits_too_long_for_the_nodemanager_is_closed(tmp_path: Path, keeper: Keeper) -> None:
+    async with world(tmp_path, handshake_timeout_s=1.5) as w:
+        await w.nm.stop()
+        reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+        await until(lambda: len(early(keeper)) == 1)
+        await until(lambda: not early(keeper))
+        assert await reader.read() == b""
+        await until(lambda: not w.sidecar.dispatcher.gates.connections)
+        writer.close()

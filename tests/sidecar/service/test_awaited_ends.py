@@ -7,7 +7,7 @@ from pathlib import Path
 
 from policies.config.policy_set import Policies
 from tests.sidecar.fakes import FakeAm, cid, start_request
-from tests.sidecar.service.test_server import World, run, until, world
+from tests.sidecar.service.test_server import World, until, world
 
 GRACE = {"preempt": {"policy": "kill_newest", "settings": {"grace_s": 30.0}}}
 
@@ -35,15 +35,12 @@ async def ended_before_the_nodemanager_knows(w: World, process: asyncio.subproce
     return am, other
 
 
-def test_a_guaranteed_start_goes_up_when_the_nodemanager_knows_of_the_room(tmp_path: Path) -> None:
-    async def story() -> None:
-        process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
-        async with world(tmp_path) as w:
-            ams = await ended_before_the_nodemanager_knows(w, process)
-            assert w.nm.running == {cid(3), cid(4)}
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "ended"])
-            assert w.proxy.kinds(cid(3)) == ["held", "started"]
-            for am in ams:
-                await am.close()
-
-    run(story)
+async def test_a_guaranteed_start_goes_up_when_the_nodemanager_knows_of_the_room(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec("sleep", "60", start_new_session=True)
+    async with world(tmp_path) as w:
+        ams = await ended_before_the_nodemanager_knows(w, process)
+        assert w.nm.running == {cid(3), cid(4)}
+        await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "ended"])
+        assert w.proxy.kinds(cid(3)) == ["held", "started"]
+        for am in ams:
+            await am.close()

@@ -14,7 +14,7 @@ import pytest
 from quicksilver.common.process import watchdog
 from sidecar.node.events import Physical
 from sidecar.service import server
-from tests.sidecar.service.test_server import PATIENCE_S, run, until, world
+from tests.sidecar.service.test_server import PATIENCE_S, until, world
 
 
 @pytest.fixture
@@ -30,19 +30,16 @@ def inbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.so
         watchdog._connected.close()
 
 
-def test_each_tick_reports_that_the_sidecar_works(
+async def test_each_tick_reports_that_the_sidecar_works(
     tmp_path: Path, inbox: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
-        async with world(tmp_path):
-            monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-            assert [await asyncio.to_thread(inbox.recv, 100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
-            monkeypatch.delenv("NOTIFY_SOCKET")
-
-    run(story)
+    async with world(tmp_path):
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        assert [await asyncio.to_thread(inbox.recv, 100) for _ in range(3)] == [b"WATCHDOG=1"] * 3
+        monkeypatch.delenv("NOTIFY_SOCKET")
 
 
-def test_each_tick_does_its_work(tmp_path: Path, inbox: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_tick_does_its_work(tmp_path: Path, inbox: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     done: Counter[str] = Counter()
 
     def counted(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,25 +49,22 @@ def test_each_tick_does_its_work(tmp_path: Path, inbox: socket.socket, monkeypat
 
         return counting
 
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            sidecar, journal = w.sidecar, w.sidecar.dispatcher.journal
-            assert journal is not None
-            put = sidecar.queue.put
-            for name, owner, method in (
-                ("report", watchdog, "alive"),
-                ("settings", sidecar._reloader, "tick"),
-                ("attained", journal, "write_attained"),
-            ):
-                monkeypatch.setattr(owner, method, counted(name, getattr(owner, method)))
+    async with world(tmp_path) as w:
+        sidecar, journal = w.sidecar, w.sidecar.dispatcher.journal
+        assert journal is not None
+        put = sidecar.queue.put
+        for name, owner, method in (
+            ("report", watchdog, "alive"),
+            ("settings", sidecar._reloader, "tick"),
+            ("attained", journal, "write_attained"),
+        ):
+            monkeypatch.setattr(owner, method, counted(name, getattr(owner, method)))
 
-            def watched(event: Any) -> None:
-                done["memory"] += isinstance(event, Physical)
-                put(event)
+        def watched(event: Any) -> None:
+            done["memory"] += isinstance(event, Physical)
+            put(event)
 
-            monkeypatch.setattr(sidecar.queue, "put", watched)
-            await until(lambda: done["attained"] >= 3)
-            assert 10 <= done["settings"] <= 16, "the CPU time is recorded each fifth second"
-            assert max(done.values()) == done["report"] <= min(done["settings"], done["memory"]) + 1
-
-    run(story)
+        monkeypatch.setattr(sidecar.queue, "put", watched)
+        await until(lambda: done["attained"] >= 3)
+        assert 10 <= done["settings"] <= 16, "the CPU time is recorded each fifth second"
+        assert max(done.values()) == done["report"] <= min(done["settings"], done["memory"]) + 1

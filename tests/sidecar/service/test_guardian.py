@@ -130,59 +130,50 @@ def test_a_killed_sidecar_s_containers_get_everything_back(number: int) -> None:
 
 @pytest.mark.cgroup
 @pytest.mark.usefixtures("no_groups_left")
-def test_a_guardian_that_dies_is_replaced_and_told_all() -> None:
-    async def main() -> None:
-        guardian, resizer = Guardian(LABEL), Cgroup1(LABEL)
-        guardian.start()
-        with container() as leader:
-            resizer.attach(NAME, leader)
-            guardian.put(NAME, resizer.undo(NAME))
-            guardian.clean(resizer.parents())
-            resizer.shrink(NAME, 0.05)
-            first = guardian.pid
-            assert first is not None
-            os.kill(first, signal.SIGKILL)
-            await eventually(lambda: guardian.pid not in (None, first), "another guardian")
-            assert guardian.restarts == 1
-            assert (CPU / LABEL / NAME / "cpu.cfs_quota_us").read_text() == "5000\n"
-            await guardian.close(PATIENCE_S)
-            assert (groups_of(leader.pid) or {})["cpu"] == "/"
-            assert not (CPU / PARENT).exists()
-
-    asyncio.run(main())
+async def test_a_guardian_that_dies_is_replaced_and_told_all() -> None:
+    guardian, resizer = Guardian(LABEL), Cgroup1(LABEL)
+    guardian.start()
+    with container() as leader:
+        resizer.attach(NAME, leader)
+        guardian.put(NAME, resizer.undo(NAME))
+        guardian.clean(resizer.parents())
+        resizer.shrink(NAME, 0.05)
+        first = guardian.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await eventually(lambda: guardian.pid not in (None, first), "another guardian")
+        assert guardian.restarts == 1
+        assert (CPU / LABEL / NAME / "cpu.cfs_quota_us").read_text() == "5000\n"
+        await guardian.close(PATIENCE_S)
+        assert (groups_of(leader.pid) or {})["cpu"] == "/"
+        assert not (CPU / PARENT).exists()
 
 
 @pytest.mark.cgroup
 @pytest.mark.usefixtures("no_groups_left")
-def test_a_container_that_was_being_attached_is_moved_back_too() -> None:
-    async def main() -> None:
-        guardian, resizer = Guardian(LABEL), Cgroup1(LABEL)
+async def test_a_container_that_was_being_attached_is_moved_back_too() -> None:
+    guardian, resizer = Guardian(LABEL), Cgroup1(LABEL)
+    guardian.start()
+    with container() as leader:
+        before = groups_of(leader.pid)
+        resizer.attach(NAME, leader)
+        guardian.clean(resizer.parents())  # of another one; the sidecar dies before it has put this one
+        await guardian.close(PATIENCE_S)
+        assert groups_of(leader.pid) == before
+
+
+async def test_a_guardian_is_deaf_from_its_first_moment() -> None:
+    guardian, resizer = Guardian(LABEL), Signals()
+    with container() as leader:
+        resizer.attach(NAME, leader)
+        resizer.freeze(NAME)
+        guardian.put(NAME, resizer.undo(NAME))
         guardian.start()
-        with container() as leader:
-            before = groups_of(leader.pid)
-            resizer.attach(NAME, leader)
-            guardian.clean(resizer.parents())  # of another one; the sidecar dies before it has put this one
-            await guardian.close(PATIENCE_S)
-            assert groups_of(leader.pid) == before
-
-    asyncio.run(main())
-
-
-def test_a_guardian_is_deaf_from_its_first_moment() -> None:
-    async def main() -> None:
-        guardian, resizer = Guardian(LABEL), Signals()
-        with container() as leader:
-            resizer.attach(NAME, leader)
-            resizer.freeze(NAME)
-            guardian.put(NAME, resizer.undo(NAME))
-            guardian.start()
-            assert guardian.pid is not None
-            for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-                os.kill(guardian.pid, ignored)
-            await guardian.close(PATIENCE_S)
-            assert not quiet(leader)
-
-    asyncio.run(main())
+        assert guardian.pid is not None
+        for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            os.kill(guardian.pid, ignored)
+        await guardian.close(PATIENCE_S)
+        assert not quiet(leader)
 
 
 def test_what_was_dropped_is_not_undone_and_one_failure_stops_no_other(
@@ -213,44 +204,38 @@ def test_what_was_dropped_is_not_undone_and_one_failure_stops_no_other(
     assert "last: full limits again" in log
 
 
-def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
-    async def main() -> None:
-        guardian = Guardian(LABEL)
-        guardian.start()
-        pid = guardian.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        record = {"resizer": "signals", "container": "x" * 1000, "pid": 0, "began_s": 0, "stopped": []}
-        sent = [guardian.put(f"c{number}", record) for number in range(200)]
-        assert sent[0]
-        assert not sent[-1]
-        for number in range(200):
-            guardian.drop(f"c{number}")
-        os.kill(pid, signal.SIGCONT)
-        await eventually(lambda: guardian.is_current, "everything is sent")
-        assert guardian.pid == pid
-        await guardian.close(PATIENCE_S)
-        assert over(pid)
-
-    asyncio.run(main())
+async def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
+    guardian = Guardian(LABEL)
+    guardian.start()
+    pid = guardian.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    record = {"resizer": "signals", "container": "x" * 1000, "pid": 0, "began_s": 0, "stopped": []}
+    sent = [guardian.put(f"c{number}", record) for number in range(200)]
+    assert sent[0]
+    assert not sent[-1]
+    for number in range(200):
+        guardian.drop(f"c{number}")
+    os.kill(pid, signal.SIGCONT)
+    await eventually(lambda: guardian.is_current, "everything is sent")
+    assert guardian.pid == pid
+    await guardian.close(PATIENCE_S)
+    assert over(pid)
 
 
-def test_a_guardian_that_does_not_read_is_replaced() -> None:
-    async def main() -> None:
-        guardian = Guardian(LABEL)
-        guardian.start()
-        pid = guardian.pid
-        assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
-        big = {"resizer": "signals", "container": "x" * 2**20, "pid": 0, "began_s": 0, "stopped": []}
-        for _ in range(6):
-            guardian.put("c", big)
-        await eventually(lambda: guardian.pid not in (None, pid), "another guardian")
-        guardian.drop("c")
-        await guardian.close(PATIENCE_S)
-        assert guardian.restarts == 1
-
-    asyncio.run(main())
+async def test_a_guardian_that_does_not_read_is_replaced() -> None:
+    guardian = Guardian(LABEL)
+    guardian.start()
+    pid = guardian.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    big = {"resizer": "signals", "container": "x" * 2**20, "pid": 0, "began_s": 0, "stopped": []}
+    for _ in range(6):
+        guardian.put("c", big)
+    await eventually(lambda: guardian.pid not in (None, pid), "another guardian")
+    guardian.drop("c")
+    await guardian.close(PATIENCE_S)
+    assert guardian.restarts == 1
 
 
 def test_lines_that_make_no_sense_are_told_of(capsys: pytest.CaptureFixture[str]) -> None:
@@ -264,22 +249,19 @@ def test_lines_that_make_no_sense_are_told_of(capsys: pytest.CaptureFixture[str]
     assert records.finish() == 0
 
 
-def test_the_guardian_is_small() -> None:
-    async def main() -> None:
-        guardian = Guardian(LABEL)
-        guardian.start()
-        record = {"resizer": "cgroup1", "container": "c", "parents": 0, "quota": "-1", "shares": "1024"}
-        guardian.put("c", record)
-        guardian.put("d", {"resizer": "signals", "container": "d", "pid": 1, "began_s": 0, "stopped": []})
-        await asyncio.sleep(1)
-        assert guardian.pid is not None
-        loaded = [Path(mapped.path).name for mapped in psutil.Process(guardian.pid).memory_maps()]
-        print("guardian RSS MB:", psutil.Process(guardian.pid).memory_info().rss / 2**20)
-        await guardian.close(PATIENCE_S)
-        heavy = ("_ssl", "_asyncio", "_pydantic", "_psutil", "uvloop", "loop")
-        assert not [name for name in loaded if name.startswith(heavy)]
-
-    asyncio.run(main())
+async def test_the_guardian_is_small() -> None:
+    guardian = Guardian(LABEL)
+    guardian.start()
+    record = {"resizer": "cgroup1", "container": "c", "parents": 0, "quota": "-1", "shares": "1024"}
+    guardian.put("c", record)
+    guardian.put("d", {"resizer": "signals", "container": "d", "pid": 1, "began_s": 0, "stopped": []})
+    await asyncio.sleep(1)
+    assert guardian.pid is not None
+    loaded = [Path(mapped.path).name for mapped in psutil.Process(guardian.pid).memory_maps()]
+    print("guardian RSS MB:", psutil.Process(guardian.pid).memory_info().rss / 2**20)
+    await guardian.close(PATIENCE_S)
+    heavy = ("_ssl", "_asyncio", "_pydantic", "_psutil", "uvloop", "loop")
+    assert not [name for name in loaded if name.startswith(heavy)]
 
 
 @pytest.mark.cgroup
@@ -334,17 +316,14 @@ def test_quotas_in_the_nodemanager_s_groups_are_lifted() -> None:
         group.parent.rmdir()
 
 
-def test_a_guardian_of_an_earlier_life_is_waited_for_and_one_of_another_sidecar_told() -> None:
-    async def main() -> None:
-        guardian = Guardian(LABEL)
-        guardian.start()
-        with pytest.raises(SidecarAliveError, match="another sidecar uses this group"):
-            await asyncio.to_thread(await_guardians, LABEL, 0.2)
-        await_guardians(f"{PARENT}/node2", 0)
-        waiting = asyncio.create_task(asyncio.to_thread(await_guardians, LABEL, 20))
-        await asyncio.sleep(0.05)
-        assert not waiting.done()
-        await guardian.close(PATIENCE_S)
-        await waiting
-
-    asyncio.run(main())
+async def test_a_guardian_of_an_earlier_life_is_waited_for_and_one_of_another_sidecar_told() -> None:
+    guardian = Guardian(LABEL)
+    guardian.start()
+    with pytest.raises(SidecarAliveError, match="another sidecar uses this group"):
+        await asyncio.to_thread(await_guardians, LABEL, 0.2)
+    await_guardians(f"{PARENT}/node2", 0)
+    waiting = asyncio.create_task(asyncio.to_thread(await_guardians, LABEL, 20))
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
+    await guardian.close(PATIENCE_S)
+    await waiting

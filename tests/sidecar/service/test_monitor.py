@@ -12,7 +12,7 @@ from quicksilver.common.errors import SettingsError
 from sidecar.config import SidecarSettings
 from sidecar.memory.pressure import Gauge, Pressure
 from tests.sidecar.fakes import FakeAm, cid, start_request
-from tests.sidecar.service.test_server import run, until, world
+from tests.sidecar.service.test_server import until, world
 
 
 @dataclass
@@ -25,36 +25,33 @@ class Measured(Gauge):
         return Pressure(16_384, self.free_mb, 0, 0.0, 0.25)
 
 
-def test_short_memory_holds_starts_up_and_the_last_resort_kills_a_queueable_one(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path, reserve_mb=512, guard_last_resort_mb=100, guard_calm_s=0.0, kill_wait_s=1.0) as w:
-            gauge = w.sidecar.monitor._gauge = Measured(8000)
-            await w.grant(2, 3)
-            am = await FakeAm.connect(w.port)
-            await am.start(start_request(cid(2), opportunistic=True))
-            await until(lambda: w.nm.running == {cid(2)})
-            gauge.free_mb = 400
-            w.sidecar.monitor.check_memory()
-            await am.start(start_request(cid(3), opportunistic=True))
-            why = (await w.get(f"/v1/containers/{cid(3)}")).json()["why"]
-            assert why.startswith("waits for physical memory: ") and "400 MB" in why
-            text = (await w.get("/metrics")).text
-            assert "quicksilver_sidecar_memory_squeezed 1.0" in text
-            assert 'quicksilver_sidecar_stall_ratio{what="cpu"} 0.25' in text
-            gauge.free_mb = 50
-            w.sidecar.monitor.check_memory()
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "killed"])
-            killed = next(e for e in w.proxy.events if e.kind == "killed")
-            assert "50 MB" in killed.reason, "the reason names the figures"
-            await until(lambda: cid(2) not in w.nm.running)  # it is reported when the kill is ordered
-            await asyncio.sleep(0.3)
-            assert w.nm.running == set(), "and nothing starts in its place"
-            gauge.free_mb = 8000
-            w.sidecar.monitor.check_memory()
-            await until(lambda: w.nm.running == {cid(3)}, 15)
-            await am.close()
-
-    run(story)
+async def test_short_memory_holds_starts_up_and_the_last_resort_kills_a_queueable_one(tmp_path: Path) -> None:
+    async with world(tmp_path, reserve_mb=512, guard_last_resort_mb=100, guard_calm_s=0.0, kill_wait_s=1.0) as w:
+        gauge = w.sidecar.monitor._gauge = Measured(8000)
+        await w.grant(2, 3)
+        am = await FakeAm.connect(w.port)
+        await am.start(start_request(cid(2), opportunistic=True))
+        await until(lambda: w.nm.running == {cid(2)})
+        gauge.free_mb = 400
+        w.sidecar.monitor.check_memory()
+        await am.start(start_request(cid(3), opportunistic=True))
+        why = (await w.get(f"/v1/containers/{cid(3)}")).json()["why"]
+        assert why.startswith("waits for physical memory: ") and "400 MB" in why
+        text = (await w.get("/metrics")).text
+        assert "quicksilver_sidecar_memory_squeezed 1.0" in text
+        assert 'quicksilver_sidecar_stall_ratio{what="cpu"} 0.25' in text
+        gauge.free_mb = 50
+        w.sidecar.monitor.check_memory()
+        await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "killed"])
+        killed = next(e for e in w.proxy.events if e.kind == "killed")
+        assert "50 MB" in killed.reason, "the reason names the figures"
+        await until(lambda: cid(2) not in w.nm.running)  # it is reported when the kill is ordered
+        await asyncio.sleep(0.3)
+        assert w.nm.running == set(), "and nothing starts in its place"
+        gauge.free_mb = 8000
+        w.sidecar.monitor.check_memory()
+        await until(lambda: w.nm.running == {cid(3)}, 15)
+        await am.close()
 
 
 def test_contradicting_bounds_are_one_clear_error() -> None:

@@ -47,7 +47,7 @@ from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.node.test_node import LAUNCH, busy
-from tests.sidecar.service.test_server import run, until, world
+from tests.sidecar.service.test_server import until, world
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports
 
 NEXT = "appattempt_1_0001_000002"
@@ -288,140 +288,119 @@ def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
     assert [entry.id for entry in drained.state.using()] == ["q1", "q2"]  # what ran goes on
 
 
-def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path, report_s=0.2, reconcile_s=60.0) as w:
-            await w.grant(2, 3, 4)
-            am = await FakeAm.connect(w.port)
-            for serial in (2, 3, 4):
-                await am.start(start_request(cid(serial), opportunistic=True))
-            await until(lambda: w.nm.running == {cid(2), cid(3)})
-            reporter = w.sidecar.dispatcher.reporter
-            reporter.settings = reporter.settings.model_copy(update={"report_s": 60.0})
-            seen = len(w.proxy.reports)
-            await until(lambda: len(w.proxy.reports) > seen)  # the next one in order is due after 60 s
-            await w.nm.stop()
-            await until(lambda: w.proxy.reports[-1].nm_down, 30)
-            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
-            assert w.nm.started() == [cid(2), cid(3)]
-            assert w.sidecar.node.state.used() == Resources(2048, 2)  # they run on
-            waiting = asyncio.create_task(FakeAm.connect(w.port))
-            assert w.sidecar.health().status == "degraded"
-            await w.nm.start()
-            await until(lambda: not w.proxy.reports[-1].nm_down)
-            w.nm.running.clear()  # it came back without recovery
-            again = await waiting
-            stop = y.StopContainersRequestProto(container_id=[container_proto(cid(2))])
-            await again.call("stopContainers", stop)
-            await until(lambda: not list(w.sidecar.node.state.using()))
-            await again.close()
-            await am.close()
-
-    run(story)
+async def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_path: Path) -> None:
+    async with world(tmp_path, report_s=0.2, reconcile_s=60.0) as w:
+        await w.grant(2, 3, 4)
+        am = await FakeAm.connect(w.port)
+        for serial in (2, 3, 4):
+            await am.start(start_request(cid(serial), opportunistic=True))
+        await until(lambda: w.nm.running == {cid(2), cid(3)})
+        reporter = w.sidecar.dispatcher.reporter
+        reporter.settings = reporter.settings.model_copy(update={"report_s": 60.0})
+        seen = len(w.proxy.reports)
+        await until(lambda: len(w.proxy.reports) > seen)  # the next one in order is due after 60 s
+        await w.nm.stop()
+        await until(lambda: w.proxy.reports[-1].nm_down, 30)
+        await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
+        assert w.nm.started() == [cid(2), cid(3)]
+        assert w.sidecar.node.state.used() == Resources(2048, 2)  # they run on
+        waiting = asyncio.create_task(FakeAm.connect(w.port))
+        assert w.sidecar.health().status == "degraded"
+        await w.nm.start()
+        await until(lambda: not w.proxy.reports[-1].nm_down)
+        w.nm.running.clear()  # it came back without recovery
+        again = await waiting
+        stop = y.StopContainersRequestProto(container_id=[container_proto(cid(2))])
+        await again.call("stopContainers", stop)
+        await until(lambda: not list(w.sidecar.node.state.using()))
+        await again.close()
+        await am.close()
 
 
-def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
+async def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recovery, "UNLAUNCHED_S", 0.5)
 
-    async def story() -> None:
-        async with world(tmp_path, reconcile_s=0.1) as w:
-            await w.grant(2)
-            am = await FakeAm.connect(w.port)
-            await am.start(start_request(cid(2), opportunistic=True), start_request(cid(3), opportunistic=False))
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
-            w.nm.sick = True  # its REST is away as well
-            await w.nm.stop()
-            await until(lambda: w.sidecar.nm_rest.answers is False)
-            w.nm.sick, w.nm.began_s = False, time.time()
-            w.nm.unlaunched = {cid(2), cid(3)}
-            await w.nm.start()
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"])
-            await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"])
-            assert w.sidecar.node.state.used() == Resources(2048, 2)
-            w.nm.running.clear()  # the ResourceManager had them ended
-            await until(lambda: not list(w.sidecar.node.state.using()))
-            await am.close()
-
-    run(story)
+    async with world(tmp_path, reconcile_s=0.1) as w:
+        await w.grant(2)
+        am = await FakeAm.connect(w.port)
+        await am.start(start_request(cid(2), opportunistic=True), start_request(cid(3), opportunistic=False))
+        await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
+        w.nm.sick = True  # its REST is away as well
+        await w.nm.stop()
+        await until(lambda: w.sidecar.nm_rest.answers is False)
+        w.nm.sick, w.nm.began_s = False, time.time()
+        w.nm.unlaunched = {cid(2), cid(3)}
+        await w.nm.start()
+        await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"])
+        await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"])
+        assert w.sidecar.node.state.used() == Resources(2048, 2)
+        w.nm.running.clear()  # the ResourceManager had them ended
+        await until(lambda: not list(w.sidecar.node.state.using()))
+        await am.close()
 
 
-def test_a_start_that_the_nodemanager_did_not_answer_is_no_success(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            am = await FakeAm.connect(w.port)
-            await w.nm.stop()
-            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-                await am.start(start_request(cid(9), opportunistic=False))
-            assert w.proxy.kinds(cid(9)) == []
-            assert not w.sidecar.node.state.containers
-            await w.nm.start()
-            am.writer.close()
-
-    run(story)
+async def test_a_start_that_the_nodemanager_did_not_answer_is_no_success(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        am = await FakeAm.connect(w.port)
+        await w.nm.stop()
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await am.start(start_request(cid(9), opportunistic=False))
+        assert w.proxy.kinds(cid(9)) == []
+        assert not w.sidecar.node.state.containers
+        await w.nm.start()
+        am.writer.close()
 
 
-def test_yarn_and_an_admin_drain_a_node(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            w.proxy.drain = "YARN: its state is UNHEALTHY"
-            await until(lambda: w.proxy.reports[-1].drain_reason == "YARN: its state is UNHEALTHY")
-            w.proxy.drain = None  # a new proxy, which has not read the nodes yet
-            before = len(w.proxy.reports)
-            await until(lambda: len(w.proxy.reports) > before + 2)
-            assert w.proxy.reports[-1].draining
-            w.proxy.drain = ""
-            await until(lambda: not w.proxy.reports[-1].draining)
-
-    run(story)
+async def test_yarn_and_an_admin_drain_a_node(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.proxy.drain = "YARN: its state is UNHEALTHY"
+        await until(lambda: w.proxy.reports[-1].drain_reason == "YARN: its state is UNHEALTHY")
+        w.proxy.drain = None  # a new proxy, which has not read the nodes yet
+        before = len(w.proxy.reports)
+        await until(lambda: len(w.proxy.reports) > before + 2)
+        assert w.proxy.reports[-1].draining
+        w.proxy.drain = ""
+        await until(lambda: not w.proxy.reports[-1].draining)
 
 
 @pytest.mark.parametrize("words", ["NMNotYetReadyException: not yet connected with ResourceManager", "no such service"])
-def test_a_nodemanager_that_is_not_ready_refuses_and_nothing_is_counted(tmp_path: Path, words: str) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            w.nm.refuse[cid(9)] = words
-            am = await FakeAm.connect(w.port)
-            answer = await am.start(start_request(cid(9), opportunistic=False))
-            assert [failed.exception.message for failed in answer.failed_requests] == [words]
-            assert not w.sidecar.node.state.containers
-            del w.nm.refuse[cid(9)]
-            await am.start(start_request(cid(9), opportunistic=False))
-            await until(lambda: w.nm.running == {cid(9)})
-            await am.close()
-
-    run(story)
+async def test_a_nodemanager_that_is_not_ready_refuses_and_nothing_is_counted(tmp_path: Path, words: str) -> None:
+    async with world(tmp_path) as w:
+        w.nm.refuse[cid(9)] = words
+        am = await FakeAm.connect(w.port)
+        answer = await am.start(start_request(cid(9), opportunistic=False))
+        assert [failed.exception.message for failed in answer.failed_requests] == [words]
+        assert not w.sidecar.node.state.containers
+        del w.nm.refuse[cid(9)]
+        await am.start(start_request(cid(9), opportunistic=False))
+        await until(lambda: w.nm.running == {cid(9)})
+        await am.close()
 
 
-def test_a_late_start_that_comes_before_the_nodemanager_is_ready_is_lost(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            w.nm.refuse[cid(2)] = "NMNotYetReadyException: not yet connected with ResourceManager"
-            await w.grant(2)
-            am = await FakeAm.connect(w.port)
-            await am.start(start_request(cid(2), opportunistic=True))
-            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "lost"])
-            await am.close()
-
-    run(story)
+async def test_a_late_start_that_comes_before_the_nodemanager_is_ready_is_lost(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        w.nm.refuse[cid(2)] = "NMNotYetReadyException: not yet connected with ResourceManager"
+        await w.grant(2)
+        am = await FakeAm.connect(w.port)
+        await am.start(start_request(cid(2), opportunistic=True))
+        await until(lambda: w.proxy.kinds(cid(2)) == ["held", "lost"])
+        await am.close()
 
 
 @pytest.mark.long
-def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_never_answered_is_not(
+async def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_never_answered_is_not(
     tmp_path: Path,
 ) -> None:
-    async def story() -> None:
-        async with world(tmp_path, reconcile_s=0.1) as w:
-            await until(lambda: w.sidecar.nm_rest.answers)
-            w.nm.sick = True
-            await until(lambda: "the NodeManager's REST does not answer" in w.proxy.reports[-1].nm_down, 8)
-            assert w.sidecar.health().nodemanager is False
-            w.nm.sick = False
-            await until(lambda: not w.proxy.reports[-1].nm_down)
-        async with world(tmp_path, web=False) as w:
-            failures = w.sidecar.metrics.nm_errors._value.get
-            await until(lambda: failures() > 4, 10)
-            assert not w.sidecar.node.state.nm_down
-
-    run(story)
+    async with world(tmp_path, reconcile_s=0.1) as w:
+        await until(lambda: w.sidecar.nm_rest.answers)
+        w.nm.sick = True
+        await until(lambda: "the NodeManager's REST does not answer" in w.proxy.reports[-1].nm_down, 8)
+        assert w.sidecar.health().nodemanager is False
+        w.nm.sick = False
+        await until(lambda: not w.proxy.reports[-1].nm_down)
+    async with world(tmp_path, web=False) as w:
+        failures = w.sidecar.metrics.nm_errors._value.get
+        await until(lambda: failures() > 4, 10)
+        assert not w.sidecar.node.state.nm_down

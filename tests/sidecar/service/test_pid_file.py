@@ -19,7 +19,7 @@ from sidecar.service.processes.pid_file import PidFile, PrivateFolder, doubt, re
 from sidecar.service.processes.process_watch import ProcessWatcher
 from tests.sidecar.fakes import APP, cid
 from tests.sidecar.resizer.containers import needs_cgroup1, wait_until
-from tests.sidecar.service.test_server import run, until
+from tests.sidecar.service.test_server import until
 
 NOBODY, SUBMITTER = 65534, 65533
 ID = f"CONTAINER_ID={cid(2)}"
@@ -185,14 +185,17 @@ def test_a_number_that_no_process_has_names_none(tmp_path: Path, text: str) -> N
 
 
 @pytest.mark.parametrize("text", [*NUMBERS, "link"])
-def test_one_container_s_pid_file_hides_no_other_container(tmp_path: Path, text: str) -> None:
+async def test_one_container_s_pid_file_hides_no_other_container(tmp_path: Path, text: str) -> None:
     """It ended the look at all that were looked at after it, or had the sidecar believe that none can be read."""
     bad, found = written(tmp_path, f"{text}\n"), list[str]()
     if text == "link":
         bad.unlink()
         bad.symlink_to(tmp_path)
 
-    async def story() -> None:
+    with process(os.geteuid()) as pid:
+        good = bad.parents[1] / cid(3) / f"{cid(3)}.pid"
+        good.parent.mkdir()
+        good.write_text(f"{pid}\n")
         watcher = ProcessWatcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
         watcher.watch(cid(2), APP)
         watcher.watch(cid(3), APP)
@@ -200,21 +203,16 @@ def test_one_container_s_pid_file_hides_no_other_container(tmp_path: Path, text:
         assert (found, watcher.unseen(), watcher.blind) == ([cid(3)], 1, "")
         watcher.close()
 
-    with process(os.geteuid()) as pid:
-        good = bad.parents[1] / cid(3) / f"{cid(3)}.pid"
-        good.parent.mkdir()
-        good.write_text(f"{pid}\n")
-        run(story)
-
 
 @needs_root
-def test_a_leader_is_found_when_it_becomes_one_and_a_stranger_never(tmp_path: Path) -> None:
+async def test_a_leader_is_found_when_it_becomes_one_and_a_stranger_never(tmp_path: Path) -> None:
     """The executor writes the number first, and changes user and program afterwards."""
     found: list[str] = []
-    child = subprocess.Popen([sys.executable, "-c", BECOMES_ONE], start_new_session=True, stdin=subprocess.PIPE)
+    command = [sys.executable, "-c", BECOMES_ONE]
+    child = subprocess.Popen(command, start_new_session=True, stdin=subprocess.PIPE)  # noqa: ASYNC220 nobody waits yet
     os.chown(written(tmp_path, f"{child.pid}\n"), NOBODY, NOBODY)
 
-    async def story() -> None:
+    try:
         watcher = ProcessWatcher((tmp_path,), 0.01, lambda name: None, lambda name, pid, began_s: found.append(name))
         watcher.watch(cid(2), APP)
         watched = watcher._watched[cid(2)]
@@ -226,8 +224,5 @@ def test_a_leader_is_found_when_it_becomes_one_and_a_stranger_never(tmp_path: Pa
         await until(lambda: bool(found))
         assert watcher.pid(cid(2)) == child.pid
         watcher.close()
-
-    try:
-        run(story)
     finally:
         end_session(child)

@@ -18,7 +18,7 @@ from sidecar.node.sharing import Sharing
 from sidecar.service.reload import takeable
 from tests.sidecar.node.test_sharing import run as come
 from tests.sidecar.node.test_sharing import shared
-from tests.sidecar.service.test_server import PATIENCE_S, World, run, until, world
+from tests.sidecar.service.test_server import PATIENCE_S, World, until, world
 
 
 def of(preempt: str, **settings: object) -> Policies:
@@ -57,57 +57,48 @@ async def post(w: World, **body: object) -> requests.Response:
     return await asyncio.to_thread(requests.post, f"{w.rest}/v1/policies/reload", json=body, timeout=PATIENCE_S)
 
 
-def test_by_rest_and_by_signal(tmp_path: Path) -> None:
+async def test_by_rest_and_by_signal(tmp_path: Path) -> None:
     path = tmp_path / "quicksilver.yaml"
 
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            w.sidecar._reloader.source = path
-            before = (await w.get("/healthz")).json()["settings_version"]
-            path.write_text("policies: {order: {policy: fifo}}\nsidecar: {reserve_mb: 7}\n")
-            answer = (await post(w, who="ann")).json()
-            assert answer["before"] == before and answer["version"].startswith("2-")
-            assert "policies.order.policy" in [change["path"] for change in answer["changes"]]
-            assert "sidecar.reserve_mb changed in the file: needs a restart, the old value stays" in answer["kept"]
-            assert w.sidecar.policies.current.policy_name("order") == "fifo"
-            path.write_text("policies: {order: {policy: fofi}}\n")
-            refused = await post(w)
-            assert refused.status_code == 422 and refused.json()["error"]["code"] == "settings-refused"
-            assert f"{path}:1:28" in refused.json()["error"]["message"]
-            assert (await w.get("/healthz")).json()["settings_version"] == answer["version"]
-            path.write_text("policies: {order: {policy: job_submission}}\n")
-            os.kill(os.getpid(), signal.SIGHUP)
-            await until(lambda: w.sidecar.policies.current.policy_name("order") == "job_submission")
-            assert w.proxy.reports[-1].settings_version
-            text = (await w.get("/metrics")).text
-            assert 'quicksilver_sidecar_reloads_total{how="sighup",result="ok"} 1.0' in text
-            assert 'quicksilver_sidecar_reloads_total{how="rest",result="refused"} 1.0' in text
-
-    run(story)
+    async with world(tmp_path) as w:
+        w.sidecar._reloader.source = path
+        before = (await w.get("/healthz")).json()["settings_version"]
+        path.write_text("policies: {order: {policy: fifo}}\nsidecar: {reserve_mb: 7}\n")
+        answer = (await post(w, who="ann")).json()
+        assert answer["before"] == before and answer["version"].startswith("2-")
+        assert "policies.order.policy" in [change["path"] for change in answer["changes"]]
+        assert "sidecar.reserve_mb changed in the file: needs a restart, the old value stays" in answer["kept"]
+        assert w.sidecar.policies.current.policy_name("order") == "fifo"
+        path.write_text("policies: {order: {policy: fofi}}\n")
+        refused = await post(w)
+        assert refused.status_code == 422 and refused.json()["error"]["code"] == "settings-refused"
+        assert f"{path}:1:28" in refused.json()["error"]["message"]
+        assert (await w.get("/healthz")).json()["settings_version"] == answer["version"]
+        path.write_text("policies: {order: {policy: job_submission}}\n")
+        os.kill(os.getpid(), signal.SIGHUP)
+        await until(lambda: w.sidecar.policies.current.policy_name("order") == "job_submission")
+        assert w.proxy.reports[-1].settings_version
+        text = (await w.get("/metrics")).text
+        assert 'quicksilver_sidecar_reloads_total{how="sighup",result="ok"} 1.0' in text
+        assert 'quicksilver_sidecar_reloads_total{how="rest",result="refused"} 1.0' in text
 
 
-def test_a_misspelt_request_is_refused(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            answer = await post(w, fiel="x")
-            assert answer.status_code == 422 and answer.json()["error"]["code"] == "invalid"
-
-    run(story)
+async def test_a_misspelt_request_is_refused(tmp_path: Path) -> None:
+    async with world(tmp_path) as w:
+        answer = await post(w, fiel="x")
+        assert answer.status_code == 422 and answer.json()["error"]["code"] == "invalid"
     assert ReloadRequest().nodes is False
 
 
-def test_counts_of_alternatives_in_shadow_are_reported(tmp_path: Path) -> None:
+async def test_counts_of_alternatives_in_shadow_are_reported(tmp_path: Path) -> None:
     named = {"alternatives": {"other": {"preempt": {"policy": "none"}}}, "shadow": ["other"]}
 
-    async def story() -> None:
-        async with world(tmp_path) as w:
-            w.sidecar.policies.current = Policies.load({"preempt": {"policy": "kill_newest"}, **named})
-            running = ContainerView("c1", "application_1_0001", Kind.QUEUEABLE, Resources(1024, 1))
-            assert w.sidecar.policies.victims(Resources(512, 0), [running], 1.0) == ["c1"]
-            w.sidecar.dispatcher.reporter.changed()
-            await until(lambda: bool(w.proxy.reports[-1].compared))
-            (count,) = w.proxy.reports[-1].compared
-            assert (count.alternative, count.slot, count.decisions, count.differ) == ("other", "preempt", 1, 1)
-            assert (count.chosen, count.other) == ("kills c1", "kills none")
-
-    run(story)
+    async with world(tmp_path) as w:
+        w.sidecar.policies.current = Policies.load({"preempt": {"policy": "kill_newest"}, **named})
+        running = ContainerView("c1", "application_1_0001", Kind.QUEUEABLE, Resources(1024, 1))
+        assert w.sidecar.policies.victims(Resources(512, 0), [running], 1.0) == ["c1"]
+        w.sidecar.dispatcher.reporter.changed()
+        await until(lambda: bool(w.proxy.reports[-1].compared))
+        (count,) = w.proxy.reports[-1].compared
+        assert (count.alternative, count.slot, count.decisions, count.differ) == ("other", "preempt", 1, 1)
+        assert (count.chosen, count.other) == ("kills c1", "kills none")

@@ -23,7 +23,6 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.service import report_line as report_line_module
 from sidecar.service.report_line import KeptLine, RestLine
 from sidecar.service.reporter import Reporter
-from tests import loops
 from tests.sidecar.fakes import FakeProxy
 
 TIMEOUT_S = 5.0
@@ -75,120 +74,103 @@ async def line_to(url: str, timeout_s: float = TIMEOUT_S, sent: list[int] | None
         await line.close()
 
 
-def test_reports_go_over_one_connection_and_answers_are_whole() -> None:
+async def test_reports_go_over_one_connection_and_answers_are_whole() -> None:
     proxy, sent = Proxy(), list[int]()
 
-    async def story() -> None:
-        async with serving(proxy.app) as url, line_to(url, sent=sent) as line:
-            answers = [await line.post(report(seq)) for seq in (1, 2, 3)]
-            assert answers == [proxy.ack] * 3, "targets that did not change are the last ones"
-            assert len(proxy.connections) == 1
-            await line.post(report(4, node_id="m:1"))
-            assert (await line.post(report(5, node_id="m:1"))).events_to == 3
-
-    loops.run(story())
+    async with serving(proxy.app) as url, line_to(url, sent=sent) as line:
+        answers = [await line.post(report(seq)) for seq in (1, 2, 3)]
+        assert answers == [proxy.ack] * 3, "targets that did not change are the last ones"
+        assert len(proxy.connections) == 1
+        await line.post(report(4, node_id="m:1"))
+        assert (await line.post(report(5, node_id="m:1"))).events_to == 3
     assert proxy.kept == [1, 2, 3, 4, 5] and proxy.posts.reports == []
     assert sent[1] < sent[0] / 2 and sent[3] > sent[1], "another name of the node begins anew"
 
 
-def test_grants_come_over_the_connection_where_somebody_takes_them() -> None:
+async def test_grants_come_over_the_connection_where_somebody_takes_them() -> None:
     proxy, got = Proxy(), list[Grants]()
     message = Grants(drop=["c1"], drop_reason="gone")
 
-    async def story() -> None:
-        async with serving(proxy.app) as url:
-            async with line_to(url) as line:
-                await line.post(report(1))
-                assert not await proxy.connections.grant("n:1", message)
-            async with line_to(url) as line:
-                line.on_grants = got.append
-                await line.post(report(2))
-                assert await proxy.connections.grant("n:1", message)
-                await line.post(report(3))
-
-    loops.run(story())
+    async with serving(proxy.app) as url:
+        async with line_to(url) as line:
+            await line.post(report(1))
+            assert not await proxy.connections.grant("n:1", message)
+        async with line_to(url) as line:
+            line.on_grants = got.append
+            await line.post(report(2))
+            assert await proxy.connections.grant("n:1", message)
+            await line.post(report(3))
     assert got == [message] and proxy.kept == [1, 2, 3]
 
 
-def test_a_connection_that_was_cut_is_opened_again_for_the_same_report() -> None:
+async def test_a_connection_that_was_cut_is_opened_again_for_the_same_report() -> None:
     proxy = Proxy()
 
-    async def story() -> None:
-        async with serving(proxy.app) as url, line_to(url) as line:
-            await line.post(report(1))
-            session = line._session
-            assert session is not None and session._transport is not None
-            cut = asyncio.create_task(line.post(report(2)))
-            await asyncio.sleep(0)
-            session._transport.abort()
-            assert (await cut).events_to == 3
-
-    loops.run(story())
+    async with serving(proxy.app) as url, line_to(url) as line:
+        await line.post(report(1))
+        session = line._session
+        assert session is not None and session._transport is not None
+        cut = asyncio.create_task(line.post(report(2)))
+        await asyncio.sleep(0)
+        session._transport.abort()
+        assert (await cut).events_to == 3
     assert proxy.kept in ([1, 2], [1, 2, 2]), "events are counted once, so that the proxy may get one twice"
 
 
-def test_a_proxy_that_is_away_is_an_error_with_a_remedy_and_is_found_again() -> None:
+async def test_a_proxy_that_is_away_is_an_error_with_a_remedy_and_is_found_again() -> None:
     proxy = Proxy()
 
-    async def story() -> None:
-        sock = bound_socket("127.0.0.1", 0)
-        port = sock.getsockname()[1]
-        sock.close()
-        async with line_to(f"http://127.0.0.1:{port}") as line:
-            with pytest.raises(UnreachableError, match=r"connection refused; start the proxy there"):
-                await line.post(report(1))
-            async with serving(proxy.app, port):
-                await line.post(report(2))
-            with pytest.raises(UnreachableError, match="connection refused"):
-                await line.post(report(3))
-            async with serving(proxy.app, port):
-                await line.post(report(4))
-
-    loops.run(story())
+    sock = bound_socket("127.0.0.1", 0)
+    port = sock.getsockname()[1]
+    sock.close()
+    async with line_to(f"http://127.0.0.1:{port}") as line:
+        with pytest.raises(UnreachableError, match=r"connection refused; start the proxy there"):
+            await line.post(report(1))
+        async with serving(proxy.app, port):
+            await line.post(report(2))
+        with pytest.raises(UnreachableError, match="connection refused"):
+            await line.post(report(3))
+        async with serving(proxy.app, port):
+            await line.post(report(4))
     assert proxy.kept == [2, 4]
 
 
-def test_an_old_proxy_gets_posts_and_is_asked_again_later() -> None:
+async def test_an_old_proxy_gets_posts_and_is_asked_again_later() -> None:
     old, new = FakeProxy(), Proxy()
 
-    async def story() -> None:
-        async with serving(old.app) as url, line_to(url) as line:
-            for seq in (1, 2):
-                await line.post(report(seq))
-            port = int(url.rpartition(":")[2])
-        async with serving(new.app, port) as url, line_to(url) as line:
-            line._again_s = asyncio.get_running_loop().time() + 60
-            await line.post(report(3))
-            line._again_s = 0.0
-            await line.post(report(4))
-
-    loops.run(story())
+    async with serving(old.app) as url, line_to(url) as line:
+        for seq in (1, 2):
+            await line.post(report(seq))
+        port = int(url.rpartition(":")[2])
+    async with serving(new.app, port) as url, line_to(url) as line:
+        line._again_s = asyncio.get_running_loop().time() + 60
+        await line.post(report(3))
+        line._again_s = 0.0
+        await line.post(report(4))
     assert [each.seq for each in old.reports] == [1, 2]
     assert ([each.seq for each in new.posts.reports], new.kept) == ([3], [4])
 
 
-def test_a_refusal_is_an_error_with_the_proxys_words() -> None:
+async def test_a_refusal_is_an_error_with_the_proxys_words() -> None:
     proxy = Proxy()
 
-    async def story() -> None:
-        async with serving(proxy.app) as url, line_to(url) as line:
-            await line.post(report(1))
-            proxy.error = ApiError(503, "too-many-nodes", "too many nodes")
-            with pytest.raises(RefusedError, match="too many nodes") as refusal:
-                await line.post(report(2))
-            assert (refusal.value.status, refusal.value.code, refusal.value.retriable) == (503, "too-many-nodes", True)
-            proxy.error = None
-            await line.post(report(3))
-
-    loops.run(story())
+    async with serving(proxy.app) as url, line_to(url) as line:
+        await line.post(report(1))
+        proxy.error = ApiError(503, "too-many-nodes", "too many nodes")
+        with pytest.raises(RefusedError, match="too many nodes") as refusal:
+            await line.post(report(2))
+        assert (refusal.value.status, refusal.value.code, refusal.value.retriable) == (503, "too-many-nodes", True)
+        proxy.error = None
+        await line.post(report(3))
     assert proxy.kept == [1, 3]
 
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-async def with_peer(answer: Answer, story: Callable[[str], Awaitable[None]]) -> None:
-    """Run a story against a peer that does what it likes."""
+@asynccontextmanager
+async def peer(answer: Answer) -> AsyncIterator[str]:
+    """Yield the URL of a peer that does what it likes."""
 
     async def serve_one(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -201,7 +183,7 @@ async def with_peer(answer: Answer, story: Callable[[str], Awaitable[None]]) -> 
 
     server = await asyncio.start_server(serve_one, "127.0.0.1", 0)
     async with server:
-        await story(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +196,7 @@ async def with_peer(answer: Answer, story: Callable[[str], Awaitable[None]]) -> 
         (b"", "the connection was closed"),
     ],
 )
-def test_a_proxy_that_answers_anything_else_is_an_error(data: bytes, why: str) -> None:
+async def test_a_proxy_that_answers_anything_else_is_an_error(data: bytes, why: str) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read(4)
@@ -223,16 +205,13 @@ def test_a_proxy_that_answers_anything_else_is_an_error(data: bytes, why: str) -
         if data:
             await reader.read()
 
-    async def story(url: str) -> None:
-        async with line_to(url) as line:
-            with pytest.raises((QuicksilverError, ValueError), match=why):
-                await line.post(report(1))
-
-    loops.run(with_peer(answer, story))
+    async with peer(answer) as url, line_to(url) as line:
+        with pytest.raises((QuicksilverError, ValueError), match=why):
+            await line.post(report(1))
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", OK.replace(b"/1\r", b"/9\r"), b"x" * 70_000, b""])
-def test_who_does_not_take_the_connection_gets_a_post(head: bytes) -> None:
+async def test_who_does_not_take_the_connection_gets_a_post(head: bytes) -> None:
     posted: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -240,87 +219,72 @@ def test_who_does_not_take_the_connection_gets_a_post(head: bytes) -> None:
         await writer.drain()
         posted.append(await reader.read(10))
 
-    async def story(url: str) -> None:
-        async with line_to(url, 0.2) as line:
-            with pytest.raises((QuicksilverError, ValueError)):
-                await line.post(report(1))
-            assert line._again_s > asyncio.get_running_loop().time() + report_line_module.AGAIN_S / 2
-
-    loops.run(with_peer(answer, story))
+    async with peer(answer) as url, line_to(url, 0.2) as line:
+        with pytest.raises((QuicksilverError, ValueError)):
+            await line.post(report(1))
+        assert line._again_s > asyncio.get_running_loop().time() + report_line_module.AGAIN_S / 2
 
 
-def test_an_answer_without_a_report_ends_the_connection() -> None:
+async def test_an_answer_without_a_report_ends_the_connection() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read(4)
         writer.write(frame(FrameKind.ACK, b'{"events_to":1}') * 2)
         await reader.read()
 
-    async def story(url: str) -> None:
-        async with line_to(url) as line:
+    with capture_logs() as logs:
+        async with peer(answer) as url, line_to(url) as line:
             assert (await line.post(report(1))).events_to == 1
             assert line._session is not None and not line._session.is_open
-
-    with capture_logs() as logs:
-        loops.run(with_peer(answer, story))
     (line,) = [line for line in logs if line["event"] == "connection for reports closed"]
     assert "an answer came without a report" in line["why"]
 
 
-def test_an_answer_that_does_not_come_ends_the_connection() -> None:
+async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read()
 
-    async def story(url: str) -> None:
-        async with line_to(url, 0.2) as line:
-            with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
-                await line.post(report(1))
-            assert line._session is None
-
-    loops.run(with_peer(answer, story))
+    async with peer(answer) as url, line_to(url, 0.2) as line:
+        with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
+            await line.post(report(1))
+        assert line._session is None
 
 
-def test_a_post_that_is_cancelled_leaves_no_answer_behind() -> None:
+async def test_a_post_that_is_cancelled_leaves_no_answer_behind() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await reader.read()
 
-    async def story(url: str) -> None:
-        async with line_to(url) as line:
-            task = asyncio.create_task(line.post(report(1)))
-            await asyncio.sleep(0.1)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            assert line._session is None
-
-    loops.run(with_peer(answer, story))
+    async with peer(answer) as url, line_to(url) as line:
+        task = asyncio.create_task(line.post(report(1)))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert line._session is None
 
 
-def test_orders_of_the_active_proxy_are_followed_without_a_report() -> None:
+async def test_orders_of_the_active_proxy_are_followed_without_a_report() -> None:
     proxy = Proxy()
     acks: list[Ack] = []
 
     def build(events: list[ContainerEvent]) -> Report:
         return report(1, events=events)
 
-    async def story() -> None:
-        async with serving(proxy.app) as url, line_to(url) as line:
-            come = asyncio.Event()
+    async with serving(proxy.app) as url, line_to(url) as line:
+        come = asyncio.Event()
 
-            def on_ack(ack: Ack) -> bool:
-                acks.append(ack)
-                come.set()
-                return False
+        def on_ack(ack: Ack) -> bool:
+            acks.append(ack)
+            come.set()
+            return False
 
-            reporter = Reporter([line], SidecarSettings(), SidecarMetrics(), build, on_ack)
-            order = Ack(events_to=-1, shed=[Shed(container_id="c1", cause="steal")])
-            for active in (False, True):
-                proxy.ack = Ack(events_to=0, active=active)
-                assert await reporter.send()
-                proxy.connections.notify("n:1", lambda: order)
-                await reporter.send()
-            await asyncio.wait_for(come.wait(), 5)
-
-    loops.run(story())
+        reporter = Reporter([line], SidecarSettings(), SidecarMetrics(), build, on_ack)
+        order = Ack(events_to=-1, shed=[Shed(container_id="c1", cause="steal")])
+        for active in (False, True):
+            proxy.ack = Ack(events_to=0, active=active)
+            assert await reporter.send()
+            proxy.connections.notify("n:1", lambda: order)
+            await reporter.send()
+        await asyncio.wait_for(come.wait(), 5)
     assert [ack.events_to for ack in acks] == [0, -1, 0], "a standby orders nothing"

@@ -23,7 +23,6 @@ from quicksilver.common.messages import Ack, Report
 from quicksilver.common.process.listening import bound_socket
 from rm_proxy.api.report_connections import ReportConnections, ReportUpgrade
 from sidecar.service.report_line import KeptLine, RestLine
-from tests import loops
 
 
 def report(seq: int, node: str = "node1", url: str = "https://node1:8391") -> Report:
@@ -73,36 +72,32 @@ class Proxy:
             await asyncio.gather(task, return_exceptions=True)
 
 
-def test_a_certificate_opens_the_connection_of_its_host_alone(tmp_path: Path) -> None:
+async def test_a_certificate_opens_the_connection_of_its_host_alone(tmp_path: Path) -> None:
     proxy = Proxy(tmp_path)
 
-    async def story() -> None:
-        async with proxy.line(security(tmp_path, "node1")) as line:
-            await line.post(report(1))
-            await line.post(report(2))
-            with pytest.raises(RefusedError, match="is not of the host"):
-                await line.post(report(3, url="https://node2:8391"))
-            with pytest.raises(RefusedError, match="names node1, not the host of node2"):
-                await line.post(report(4, node="node2"))
-
-    loops.run(story())
+    async with proxy.line(security(tmp_path, "node1")) as line:
+        await line.post(report(1))
+        await line.post(report(2))
+        with pytest.raises(RefusedError, match="is not of the host"):
+            await line.post(report(3, url="https://node2:8391"))
+        with pytest.raises(RefusedError, match="names node1, not the host of node2"):
+            await line.post(report(4, node="node2"))
     assert proxy.seqs == [1, 2]
 
 
-def test_the_connection_ends_when_the_certificate_expires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_connection_ends_when_the_certificate_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     proxy, now_s = Proxy(tmp_path), time.time
 
-    async def story() -> None:
-        async with proxy.line(security(tmp_path, "node1")) as line:
-            await line.post(report(1))
-            proxy.security.reload()
-            proxy.connections.round()
-            assert len(proxy.connections) == 1
-            monkeypatch.setattr("time.time", lambda: now_s() + 10 * 365 * 86400)
-            proxy.connections.round()
-            assert len(proxy.connections) == 0
-            monkeypatch.undo()
-            await line.post(report(2))
-
-    loops.run(story())
+    async with proxy.line(security(tmp_path, "node1")) as line:
+        await line.post(report(1))
+        proxy.security.reload()
+        proxy.connections.round()
+        assert len(proxy.connections) == 1
+        monkeypatch.setattr("time.time", lambda: now_s() + 10 * 365 * 86400)
+        proxy.connections.round()
+        assert len(proxy.connections) == 0
+        monkeypatch.undo()
+        await line.post(report(2))
     assert proxy.seqs == [1, 2]

@@ -18,7 +18,6 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.service import reporter as reporter_module
 from sidecar.service.report_line import ReportLine, RestLine
 from sidecar.service.reporter import Reporter
-from tests import loops
 from tests.sidecar.fakes import FakeProxy
 
 
@@ -43,45 +42,42 @@ async def serving(*proxies: FakeProxy) -> AsyncIterator[list[str]]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_events_stay_until_the_active_proxy_has_them() -> None:
+async def test_events_stay_until_the_active_proxy_has_them() -> None:
     first, second = FakeProxy(), FakeProxy()
     acks: list[Ack] = []
     taken: list[int] = []
 
-    async def story() -> None:
-        async with serving(first, second) as urls:
-            settings = SidecarSettings(report_timeout_s=5.0)
-            lines = [RestLine(url, settings.report_timeout_s) for url in urls]
+    async with serving(first, second) as urls:
+        settings = SidecarSettings(report_timeout_s=5.0)
+        lines = [RestLine(url, settings.report_timeout_s) for url in urls]
 
-            def on_ack(ack: Ack) -> bool:
-                acks.append(ack)
-                return False
+        def on_ack(ack: Ack) -> bool:
+            acks.append(ack)
+            return False
 
-            events: deque[ContainerEvent] = deque()
-            reporter = Reporter(lines, settings, SidecarMetrics(), build, on_ack, taken.append, events)
-            first.standby = second.standby = True
-            reporter.add(ended(1))
-            assert await reporter.send()
-            assert [e.seq for e in events] == [1]
-            assert (acks, taken) == ([], [])
-            second.standby = False
-            assert await reporter.send()
-            assert list(events) == []
-            assert (len(acks), taken) == (1, [1])
-            second.away = True
-            reporter.add(ended(2))
-            assert await reporter.send()
-            assert reporter.reachable
-            assert [e.seq for e in events] == [2]
-            first.standby = False
-            assert await reporter.send()
-            assert [e.seq for e in first.events] == [2]
-            first.away = True
-            assert not await reporter.send()
-            assert reporter.reachable is False
-            await reporter.close()
-
-    loops.run(story())
+        events: deque[ContainerEvent] = deque()
+        reporter = Reporter(lines, settings, SidecarMetrics(), build, on_ack, taken.append, events)
+        first.standby = second.standby = True
+        reporter.add(ended(1))
+        assert await reporter.send()
+        assert [e.seq for e in events] == [1]
+        assert (acks, taken) == ([], [])
+        second.standby = False
+        assert await reporter.send()
+        assert list(events) == []
+        assert (len(acks), taken) == (1, [1])
+        second.away = True
+        reporter.add(ended(2))
+        assert await reporter.send()
+        assert reporter.reachable
+        assert [e.seq for e in events] == [2]
+        first.standby = False
+        assert await reporter.send()
+        assert [e.seq for e in first.events] == [2]
+        first.away = True
+        assert not await reporter.send()
+        assert reporter.reachable is False
+        await reporter.close()
 
 
 class LateLine(ReportLine):
@@ -103,18 +99,17 @@ class LateLine(ReportLine):
         """Nothing is open."""
 
 
-def test_a_proxy_that_was_away_gets_the_next_report_before_the_regular_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_was_away_gets_the_next_report_before_the_regular_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(reporter_module, "RETRY_S", 0.01)
 
-    async def story() -> None:
-        line = LateLine()
-        reporter = Reporter([line], SidecarSettings(report_s=60.0), SidecarMetrics(), build, lambda ack: False)
-        running = asyncio.create_task(reporter.run())
-        reporter.changed()
-        async with asyncio.timeout(20.0):
-            await line.taken.wait()
-        assert line.refused
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    loops.run(story())
+    line = LateLine()
+    reporter = Reporter([line], SidecarSettings(report_s=60.0), SidecarMetrics(), build, lambda ack: False)
+    running = asyncio.create_task(reporter.run())
+    reporter.changed()
+    async with asyncio.timeout(20.0):
+        await line.taken.wait()
+    assert line.refused
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

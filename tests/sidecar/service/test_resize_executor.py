@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,6 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
 from sidecar.resizer.base import ContainerUsage, Leader
 from sidecar.service.resizing.resize_executor import ResizeExecutor
-from tests import loops
 from tests.sidecar.resizer.fake_resizer import Fake
 from tests.sidecar.service.test_server import until
 
@@ -64,22 +64,18 @@ class World:
         return self.metrics.registry.get_sample_value(f"quicksilver_sidecar_{name}", labels) or 0.0
 
 
-def run(story: Callable[[World], Awaitable[None]], **fake: bool) -> World:
-    async def main() -> World:
-        resizer, events, metrics = Fake(**fake), list[Event](), SidecarMetrics()
-        guardian = Told(resizer)
-        world = World(resizer, guardian, events, ResizeExecutor(resizer, guardian, metrics, events.append), metrics)
-        await story(world)
-        await world.resizing.close()
-        return world
-
-    world: World = loops.run(main())
-    return world
+@asynccontextmanager
+async def resizing(**fake: bool) -> AsyncIterator[World]:
+    resizer, events, metrics = Fake(**fake), list[Event](), SidecarMetrics()
+    guardian = Told(resizer)
+    world = World(resizer, guardian, events, ResizeExecutor(resizer, guardian, metrics, events.append), metrics)
+    yield world
+    await world.resizing.close()
 
 
 @pytest.mark.parametrize("slow", [False, True])
-def test_a_container_is_attached_shrunk_restored_and_let_go(slow: bool) -> None:
-    async def story(w: World) -> None:
+async def test_a_container_is_attached_shrunk_restored_and_let_go(slow: bool) -> None:
+    async with resizing(slow=slow) as w:
         await w.attached("a")
         assert w.guardian.calls_before["a"] == 1, "the guardian knows before the first limit is written"
         for command, cores in ((Shrink("a", 0.05, "b", "why"), 0.05), (Freeze("a", "b", "why"), 0.0)):
@@ -94,11 +90,9 @@ def test_a_container_is_attached_shrunk_restored_and_let_go(slow: bool) -> None:
         assert w.fake.leaders == {} and list(w.resizing.in_hand()) == []
         assert w.count("resizes_total", resizer="fake", action="shrink") == 1
 
-    run(story, slow=slow)
 
-
-def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
-    async def story(w: World) -> None:
+async def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
+    async with resizing() as w:
         await w.attached("a")
         w.fake.refuse("shrink", "a", "device busy")
         w.resizing.execute(Shrink("a", 0.05, "", ""))
@@ -107,22 +101,18 @@ def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
         assert dict(w.answers())["a"] and dict(w.answers())["unknown"] == "it is not attached"
         assert w.count("resize_failures_total", resizer="fake", action="shrink") == 1
 
-    run(story)
 
-
-def test_a_container_that_cannot_be_taken_in_hand_never_becomes_ready() -> None:
-    async def story(w: World) -> None:
+async def test_a_container_that_cannot_be_taken_in_hand_never_becomes_ready() -> None:
+    async with resizing() as w:
         w.fake.refuse("attach", "a", "no rights")
         w.resizing.attach("a", LEADER)
         await w.until(lambda: w.count("resize_failures_total", resizer="fake", action="attach") == 1)
         assert w.events == [] and w.guardian.known == {}
         w.resizing.leave("a", over=True)
 
-    run(story)
 
-
-def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_its_end() -> None:
-    async def story(w: World) -> None:
+async def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_its_end() -> None:
+    async with resizing() as w:
         await w.attached("a")
         w.resizing.execute(Freeze("a", "b", "why"))
         w.resizing.leave("a", over=False)
@@ -130,13 +120,11 @@ def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_it
         assert "a" in w.guardian.known and w.resizing.small() == []
         w.resizing.leave("a", over=True)
         await w.until(lambda: "a" not in w.fake.leaders)
-
-    world = run(story)
-    assert ("detach", "a") in world.fake.calls and world.guardian.known == {}
+    assert ("detach", "a") in w.fake.calls and w.guardian.known == {}
 
 
-def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> None:
-    async def story(w: World) -> None:
+async def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> None:
+    async with resizing() as w:
         await w.attached("a", "b")
         w.fake.used = {"a": ContainerUsage(1.5, 100), "b": ContainerUsage(2.5, 200)}
         w.resizing.execute(Shrink("b", 0.05, "a", ""))
@@ -147,11 +135,9 @@ def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> No
         assert served == [{"a": 1.5, "b": 2.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5, "b": 2.5}]
         assert w.resizing.usages["b"].memory_mb == 200
 
-    run(story)
 
-
-def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out() -> None:
-    async def story(w: World) -> None:
+async def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out() -> None:
+    async with resizing() as w:
         vars(w.fake)["cpu_s"] = lambda container_id: w.fake.used[container_id].cpu_s
         w.resizing.measure()  # the round in which everything is measured goes by
         await w.attached("a")
@@ -163,11 +149,9 @@ def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out
         assert [usage.cpu_s for usage in seen] == [2, 3, 4, 5, 6, 7]
         assert [usage.memory_mb for usage in seen] == [200, 200, 200, 200, 600, 600]
 
-    run(story)
 
-
-def test_limits_that_somebody_rewrote_are_written_again() -> None:
-    async def story(w: World) -> None:
+async def test_limits_that_somebody_rewrote_are_written_again() -> None:
+    async with resizing() as w:
         await w.attached("a")
         w.resizing.execute(Shrink("a", 0.05, "b", ""))
         w.fake.rewritten.add("a")
@@ -175,24 +159,19 @@ def test_limits_that_somebody_rewrote_are_written_again() -> None:
         w.resizing.measure()
         assert w.fake.rewritten == set() and w.count("reasserts_total", resizer="fake") == 1
 
-    run(story)
 
-
-def test_at_the_end_everything_has_full_limits() -> None:
-    async def story(w: World) -> None:
+async def test_at_the_end_everything_has_full_limits() -> None:
+    async with resizing() as w:
         await w.attached("a", "b")
         w.resizing.execute(Shrink("a", 0.05, "b", ""))
-
-    world = run(story)
-    assert world.fake.leaders == {} and world.guardian.known == {}
-    assert ("detach", "a") in world.fake.calls and ("detach", "b") in world.fake.calls
+    assert w.fake.leaders == {} and w.guardian.known == {}
+    assert ("detach", "a") in w.fake.calls and ("detach", "b") in w.fake.calls
 
 
-def test_what_cannot_be_given_back_stays_with_the_guardian() -> None:
-    async def story(w: World) -> None:
+async def test_what_cannot_be_given_back_stays_with_the_guardian() -> None:
+    async with resizing() as w:
         await w.attached("a")
         w.fake.refuse("detach", "a", "device busy")
         w.resizing.leave("a", over=True)
         await w.until(lambda: w.count("resize_failures_total", resizer="fake", action="detach") == 1)
-
-    assert "a" in run(story).guardian.known
+    assert "a" in w.guardian.known

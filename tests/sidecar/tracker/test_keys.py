@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -99,17 +100,14 @@ class Proxy:
         self.posted.append(("closed", ""))
 
 
-def sent(proxy: Proxy, story: Callable[[KeySender], Any]) -> None:
-    """Run a story beside a sender, and end it."""
-
-    async def run() -> None:
-        sender = KeySender(["http://p:1"], cast(AsyncRestClient, proxy))
-        task = asyncio.create_task(sender.run())
-        await story(sender)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def sending(proxy: Proxy) -> AsyncIterator[KeySender]:
+    """Yield a sender that runs, and end it."""
+    sender = KeySender(["http://p:1"], cast(AsyncRestClient, proxy))
+    task = asyncio.create_task(sender.run())
+    yield sender
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -118,60 +116,52 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_keys_are_sent_at_once_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_sent_at_once_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_sender, "EVERY_S", 0.05)
     proxy = Proxy()
 
-    async def story(sender: KeySender) -> None:
+    async with sending(proxy) as sender:
         sender.report(SEEN)
         await until(lambda: len(proxy.posted) >= 2)
-
-    sent(proxy, story)
     assert proxy.posted[0] == ("http://p:1/v1/nodes/node1:8041/keys", message_of(SEEN).model_dump_json())
     assert '"secret":"MTIzNDU2Nzg="' in proxy.posted[0][1] and f'"rm_identifier":{RM}' in proxy.posted[0][1]
     assert proxy.posted[-1] == ("closed", "")
 
 
-def test_a_proxy_that_refuses_is_tried_again_and_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_refuses_is_tried_again_and_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_sender, "AGAIN_S", 0.02)
     proxy = Proxy(refusal="own grants are off")
 
-    async def story(sender: KeySender) -> None:
-        sender.report(SEEN)
-        await asyncio.sleep(0.2)
-        proxy.refusal = ""
-        await until(lambda: bool(proxy.posted))
-
     with capture_logs() as logs:
-        sent(proxy, story)
+        async with sending(proxy) as sender:
+            sender.report(SEEN)
+            await asyncio.sleep(0.2)
+            proxy.refusal = ""
+            await until(lambda: bool(proxy.posted))
     assert [line["log_level"] for line in logs] == ["warning", "info"]
     assert "12345678" not in str(logs) and "MTIzNDU2Nzg" not in str(logs)
 
 
-def test_a_proxy_that_takes_no_keys_is_not_asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_that_takes_no_keys_is_not_asked_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_sender, "AGAIN_S", 0.01)
     proxy = Proxy(refusal="own grants are off", retriable=False)
 
-    async def story(sender: KeySender) -> None:
+    async with sending(proxy) as sender:
         sender.report(SEEN)
         await asyncio.sleep(0.2)
-
-    sent(proxy, story)
     assert proxy.calls == 1
 
 
-def test_news_do_not_make_the_sender_repeat_itself_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_news_do_not_make_the_sender_repeat_itself_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_sender, "EVERY_S", 0.2)
     proxy = Proxy()
 
-    async def story(sender: KeySender) -> None:
+    async with sending(proxy) as sender:
         for number in range(5):
             before = proxy.calls
             sender.report(NodeKeysSeen("node1:8041", NodeMasterKey(number, b"x" * 8), NM, RM))
             await until(lambda before=before: proxy.calls > before)  # type: ignore[misc]
         await asyncio.sleep(0.5)
-
-    sent(proxy, story)
     assert proxy.calls <= 5 + 3
 
 

@@ -42,57 +42,45 @@ def joined(answers: bool = False) -> tuple[End, End]:
     return one, other
 
 
-def test_what_is_written_is_read_in_a_later_turn_and_in_order() -> None:
-    async def story() -> None:
-        one, other = joined(answers=True)
-        one.transport.write(b"a")
-        one.transport.writelines([b"b", b"c"])
-        assert other.seen == []
-        await turns()
-        assert (other.seen, one.seen) == ([b"abc"], [b"ABC"])
-
-    asyncio.run(story())
+async def test_what_is_written_is_read_in_a_later_turn_and_in_order() -> None:
+    one, other = joined(answers=True)
+    one.transport.write(b"a")
+    one.transport.writelines([b"b", b"c"])
+    assert other.seen == []
+    await turns()
+    assert (other.seen, one.seen) == ([b"abc"], [b"ABC"])
 
 
-def test_what_was_sent_is_read_before_the_end() -> None:
-    async def story() -> None:
-        one, other = joined()
-        one.transport.write(b"last words")
-        one.transport.close()
-        one.transport.write(b"too late")
-        await turns()
-        assert (other.seen, one.seen) == ([b"last words", "lost"], ["lost"])
-        assert other.transport.is_closing()
-        other.transport.write(b"nobody is there")
-        await turns()
-        assert one.seen == ["lost"]
-
-    asyncio.run(story())
+async def test_what_was_sent_is_read_before_the_end() -> None:
+    one, other = joined()
+    one.transport.write(b"last words")
+    one.transport.close()
+    one.transport.write(b"too late")
+    await turns()
+    assert (other.seen, one.seen) == ([b"last words", "lost"], ["lost"])
+    assert other.transport.is_closing()
+    other.transport.write(b"nobody is there")
+    await turns()
+    assert one.seen == ["lost"]
 
 
-def test_both_may_close_at_once() -> None:
-    async def story() -> None:
-        one, other = joined()
-        one.transport.close()
-        other.transport.abort()
-        await turns()
-        assert (other.seen, one.seen) == (["lost"], ["lost"])
-
-    asyncio.run(story())
+async def test_both_may_close_at_once() -> None:
+    one, other = joined()
+    one.transport.close()
+    other.transport.abort()
+    await turns()
+    assert (other.seen, one.seen) == (["lost"], ["lost"])
 
 
-def test_a_writer_is_held_while_the_reader_pauses() -> None:
-    async def story() -> None:
-        one, other = joined()
-        one.transport.set_write_buffer_limits(high=3)
-        other.transport.pause_reading()
-        one.transport.write(b"abc")
-        assert one.seen == []
-        one.transport.write(b"d")
-        await turns()
-        assert (one.seen, other.seen, one.transport.get_write_buffer_size()) == (["pause"], [], 4)
-        other.transport.resume_reading()
-        await turns()
-        assert (one.seen, other.seen, one.transport.get_write_buffer_size()) == (["pause", "resume"], [b"abcd"], 0)
-
-    asyncio.run(story())
+async def test_a_writer_is_held_while_the_reader_pauses() -> None:
+    one, other = joined()
+    one.transport.set_write_buffer_limits(high=3)
+    other.transport.pause_reading()
+    one.transport.write(b"abc")
+    assert one.seen == []
+    one.transport.write(b"d")
+    await turns()
+    assert (one.seen, other.seen, one.transport.get_write_buffer_size()) == (["pause"], [], 4)
+    other.transport.resume_reading()
+    await turns()
+    assert (one.seen, other.seen, one.transport.get_write_buffer_size()) == (["pause", "resume"], [b"abcd"], 0)

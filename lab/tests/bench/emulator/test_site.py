@@ -102,61 +102,52 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
     loops.run(story())  # type: ignore[arg-type]
 
 
-def test_held_starts_are_answered_at_once_and_start_when_there_is_room() -> None:
-    async def story() -> None:
-        async with world() as w:
-            am = await FakeAm.connect(w.port)
-            await w.grant(1, 2)
-            for serial in (1, 2):
-                answer = await am.start(start_request(cid(serial), opportunistic=True, memory_mb=1))
-                assert [container_id(one) for one in answer.succeeded_requests] == [cid(serial)]
-            await am.close()
-            await w.began(1)
-            assert w.nm.started() == [cid(1)]
-            w.ended(1)
-            await w.began(2)
-            w.ended(2)
-            for serial in (1, 2):
-                await until(lambda serial=serial: w.proxy.kinds(cid(serial)) == ["held", "started", "ended"])
-
-    run(story)
+async def test_held_starts_are_answered_at_once_and_start_when_there_is_room() -> None:
+    async with world() as w:
+        am = await FakeAm.connect(w.port)
+        await w.grant(1, 2)
+        for serial in (1, 2):
+            answer = await am.start(start_request(cid(serial), opportunistic=True, memory_mb=1))
+            assert [container_id(one) for one in answer.succeeded_requests] == [cid(serial)]
+        await am.close()
+        await w.began(1)
+        assert w.nm.started() == [cid(1)]
+        w.ended(1)
+        await w.began(2)
+        w.ended(2)
+        for serial in (1, 2):
+            await until(lambda serial=serial: w.proxy.kinds(cid(serial)) == ["held", "started", "ended"])
 
 
-def test_a_guaranteed_start_kills_on_a_session_of_the_killed_one() -> None:
-    async def story() -> None:
-        async with world() as w:
-            am = await FakeAm.connect(w.port)
-            await w.grant(1)
-            await am.start(start_request(cid(1), opportunistic=True, memory_mb=1))
-            await w.began(1)
-            await am.start(start_request(cid(2), opportunistic=False, memory_mb=1))
-            assert w.nm.calls[-1] == ("startContainers", (cid(2),))
-            assert ("stopContainers", (cid(1),)) in w.nm.calls
-            w.site.ended(cid(1))
-            await until(lambda: w.proxy.kinds(cid(1)) == ["held", "started", "killed"])
-            await am.close()
-
-    run(story)
+async def test_a_guaranteed_start_kills_on_a_session_of_the_killed_one() -> None:
+    async with world() as w:
+        am = await FakeAm.connect(w.port)
+        await w.grant(1)
+        await am.start(start_request(cid(1), opportunistic=True, memory_mb=1))
+        await w.began(1)
+        await am.start(start_request(cid(2), opportunistic=False, memory_mb=1))
+        assert w.nm.calls[-1] == ("startContainers", (cid(2),))
+        assert ("stopContainers", (cid(1),)) in w.nm.calls
+        w.site.ended(cid(1))
+        await until(lambda: w.proxy.kinds(cid(1)) == ["held", "started", "killed"])
+        await am.close()
 
 
-def test_what_gives_way_runs_slower() -> None:
-    async def story() -> None:
-        las = {"policy": "las", "settings": {"extra": 1, "quantum_s": 50, "min_cores": 0.05}}
-        async with world(preempt=las) as w:
-            am = await FakeAm.connect(w.port)
-            await w.grant(1, 2)
-            await am.start(start_request(cid(1), opportunistic=True, memory_mb=1))
-            await w.began(1)
-            await until(lambda: w.nm.speeds.get(cid(1)) == 1.0)
-            await am.start(start_request(cid(2), opportunistic=True, memory_mb=1))
-            await w.began(2)
-            await until(lambda: w.nm.speeds[cid(1)] < 0.05)
-            assert w.nm.speeds == {cid(1): round(0.05 / 1.05, 3), cid(2): round(1 / 1.05, 3)}
-            w.ended(2)
-            await until(lambda: w.nm.speeds[cid(1)] == 1.0)
-            await am.close()
-
-    run(story)
+async def test_what_gives_way_runs_slower() -> None:
+    las = {"policy": "las", "settings": {"extra": 1, "quantum_s": 50, "min_cores": 0.05}}
+    async with world(preempt=las) as w:
+        am = await FakeAm.connect(w.port)
+        await w.grant(1, 2)
+        await am.start(start_request(cid(1), opportunistic=True, memory_mb=1))
+        await w.began(1)
+        await until(lambda: w.nm.speeds.get(cid(1)) == 1.0)
+        await am.start(start_request(cid(2), opportunistic=True, memory_mb=1))
+        await w.began(2)
+        await until(lambda: w.nm.speeds[cid(1)] < 0.05)
+        assert w.nm.speeds == {cid(1): round(0.05 / 1.05, 3), cid(2): round(1 / 1.05, 3)}
+        w.ended(2)
+        await until(lambda: w.nm.speeds[cid(1)] == 1.0)
+        await am.close()
 
 
 def test_cores_are_shared_evenly_beyond_what_there_is() -> None:

@@ -166,24 +166,21 @@ def test_an_occupied_port_is_one_clear_error() -> None:
         bound_socket("no-such-host.invalid", 1)
 
 
-def test_serving_leaves_the_signal_handlers_alone() -> None:
-    async def scenario() -> None:
-        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-        sock = bound_socket("127.0.0.1", 0)
-        task = asyncio.create_task(serve(make_app(), sock))
-        reader, writer = await asyncio.open_connection(*sock.getsockname())
-        body = json.dumps({"name": "a", "count": 1}).encode()
-        writer.write(b"POST /items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
-        writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
-        writer.close()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert sock.fileno() == -1
-
-    asyncio.run(scenario())
+async def test_serving_leaves_the_signal_handlers_alone() -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    sock = bound_socket("127.0.0.1", 0)
+    task = asyncio.create_task(serve(make_app(), sock))
+    reader, writer = await asyncio.open_connection(*sock.getsockname())
+    body = json.dumps({"name": "a", "count": 1}).encode()
+    writer.write(b"POST /items HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n")
+    writer.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    writer.close()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert sock.fileno() == -1
 
 
 def test_garbage_on_the_port_disturbs_nobody(url: str) -> None:
