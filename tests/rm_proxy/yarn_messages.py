@@ -182,6 +182,11 @@ class Am:
         self.effects = self.attempt.take_effects()
         return y.AllocateResponseProto.FromString(raw if rewritten is None else rewritten)
 
+    def granted(self, first: int = 1) -> list[y.ContainerProto]:
+        """Return all queueable containers of the last request, on their nodes; numbered from `first`."""
+        rows = granted_rows(self.sent.ask).values()
+        return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
+
 
 def shown(rows: Sequence[y.ResourceRequestProto]) -> list[tuple[str, int, str, int]]:
     """Return rows as (name, count, G or Q, original request id) to compare with."""

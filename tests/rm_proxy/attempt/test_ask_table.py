@@ -24,11 +24,6 @@ from tests.rm_proxy.yarn_messages import (
 HALF: dict[str, Any] = {**ALL_Q, "routes": [{"policy": "hybrid_gq", "settings": {"td_s": 1000.0, "pq": 50.0}}]}
 
 
-def q_grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def guaranteed(am: Am) -> dict[str, int]:
     """What the guaranteed rows of the last request say."""
     return {name: count for name, count, kind, _ in shown(am.sent.ask) if kind == "G"}
@@ -44,7 +39,7 @@ def test_mixed_key_goes_out_as_complete_triplets_and_is_brought_down_as_qs_take_
     assert rows["/r1"] == 8 - queued, "without its rack row nothing is granted node-local"
     on_host1 = sum(1 for r in granted_rows(am.sent.ask).values() if r.resource_name == "host1")
     assert rows["host1"] == min(4 - on_host1, 8 - queued)
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     assert am.asks() == [], "a delivery of queueables changes nothing of what the ResourceManager holds"
 
 
@@ -52,7 +47,7 @@ def test_guaranteed_delivery_of_a_mixed_key_is_not_told_again() -> None:
     am = Am(coordinator(HALF, nodes=2))
     am.asks(row("host1", 8), row("/r1", 8), row("*", 8))
     g = guaranteed(am)["*"]
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     assert am.asks() == []
     am.gets(container(100, 1, row("*", 1)))
     assert am.asks() == []
@@ -65,7 +60,7 @@ def test_rows_that_overwrote_a_grant_on_its_way_are_brought_down_after_it() -> N
     am = Am(coordinator(HALF, nodes=2))
     am.asks(row("*", 8))
     g = guaranteed(am)["*"]
-    am.gets(*q_grants(am), container(100, 1, row("*", 1)))
+    am.gets(*am.granted(), container(100, 1, row("*", 1)))
     am.asks()
     assert guaranteed(am) == {"*": g - 1}
 
@@ -119,7 +114,7 @@ def test_not_granted_is_steered_under_its_id_then_falls_back() -> None:
 def test_late_grant_of_a_parked_id_is_kept_instead_of_its_guaranteed_one() -> None:
     am = Am(coordinator(nodes=1))
     am.asks(row("host1"), row("/r1"), row("*"))
-    (late,) = q_grants(am)
+    (late,) = am.granted()
     am.gets()
     am.asks()  # no other node: guaranteed
     assert guaranteed(am) == {"host1": 1, "/r1": 1, "*": 1}
@@ -134,7 +129,7 @@ def test_late_grant_of_a_parked_id_is_kept_instead_of_its_guaranteed_one() -> No
 def test_late_grant_that_nobody_wants_is_given_back_and_its_completion_not_told() -> None:
     am = Am(coordinator(nodes=1))
     am.asks(row("*"))
-    (late,) = q_grants(am)
+    (late,) = am.granted()
     am.gets()
     am.asks(row("*", 0))
     assert not am.gets(late).allocated_containers
@@ -215,7 +210,7 @@ def test_late_grant_of_another_capability_is_not_delivered() -> None:
     am = Am(coordinator(nodes=1))
     small, large = capability(1024), capability(2048)
     am.asks(row("*", 1, 0, request_id=0, size=small))
-    (late,) = q_grants(am)
+    (late,) = am.granted()
     am.gets()
     am.asks(row("*", 0, 0, request_id=0, size=small), row("*", 1, 0, request_id=0, size=large))
     assert not am.gets(late).allocated_containers

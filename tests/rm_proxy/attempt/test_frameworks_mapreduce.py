@@ -32,12 +32,6 @@ def ask(am: Am, table: Requestor) -> list[y.ResourceRequestProto]:
     return sent
 
 
-def grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    """Every queueable container of the last request, on the host that it was steered to."""
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def test_guaranteed_rows_pass_as_the_bytes_that_came() -> None:
     am, table = Am(coordinator(ALL_G)), Requestor()
     for want in maps(4):
@@ -67,7 +61,7 @@ def test_all_maps_go_queueable_with_an_id_each_and_no_rack_row() -> None:
     assert len(by_id) == 4
     for names in by_id.values():
         assert names[0].startswith("host") and names[1:] == ["*"]
-    seen = am.gets(*grants(am)).allocated_containers
+    seen = am.gets(*am.granted()).allocated_containers
     assert [(c.priority.priority, c.allocation_request_id, c.execution_type) for c in seen] == [(20, -1, 1)] * 4
     for want in wants:
         table.remove(want)
@@ -82,7 +76,7 @@ def test_delivery_then_the_absolute_row_makes_no_second_grant() -> None:
     for want in wants:
         table.add(want)
     ask(am, table)
-    am.gets(*grants(am)[:2])
+    am.gets(*am.granted()[:2])
     table.remove(wants[0])
     table.remove(wants[1])
     sent = ask(am, table)
@@ -98,7 +92,7 @@ def test_rows_that_do_not_add_up_any_below_hosts() -> None:
     for want in maps(6):
         table.add(want)
     assert len(granted_rows(ask(am, table))) == 2
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     table.remove(maps(6)[0])
     table.remove(maps(6)[1])
     table.limits[20] = 0  # as many run as may
@@ -134,7 +128,7 @@ def test_reduces_ramp_up_beside_maps_that_wait() -> None:
     for want in maps(3):
         table.add(want)
     ask(am, table)
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     for want in maps(3):
         table.remove(want)
     reduces = [Want(n, 10, memory_mb=2048) for n in range(2)]
@@ -155,7 +149,7 @@ def test_failed_map_at_priority_5_is_guaranteed_while_maps_run() -> None:
     am, table = Am(coordinator()), Requestor()
     table.add(maps(1)[0])
     ask(am, table)
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     table.remove(maps(1)[0])
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     table.add(Want(0, 5))
@@ -170,7 +164,7 @@ def test_own_opportunistic_maps_come_back_as_opportunistic() -> None:
         table.add(want)
     sent = ask(am, table)
     assert len(granted_rows(sent)) == 2, "steered, because the ResourceManager grants on named hosts only"
-    seen = am.gets(*grants(am)).allocated_containers
+    seen = am.gets(*am.granted()).allocated_containers
     assert [(c.priority.priority, c.allocation_request_id, c.execution_type) for c in seen] == [(19, -1, 2)] * 2
     for want in wants:
         table.remove(want)
@@ -182,7 +176,7 @@ def test_headroom_is_less_what_queueable_maps_use_but_not_in_the_first_answer() 
     for want in maps(2):
         table.add(want)
     ask(am, table)
-    assert am.gets(*grants(am), limit=capability(8192, 8)).limit.memory == 8192
+    assert am.gets(*am.granted(), limit=capability(8192, 8)).limit.memory == 8192
     for want in maps(2):
         table.remove(want)
     ask(am, table)
@@ -203,7 +197,7 @@ def test_killed_map_is_asked_for_again_and_counts_as_its_retry() -> None:
     for number in range(1, 5):
         table.add(want)
         sent = ask(am, table)
-        queued = grants(am, number)
+        queued = am.granted(number)
         kinds.append("Q" if queued else "G")
         am.gets(*(queued or [container(number, 1, sent[0])]))
         table.remove(want)

@@ -21,11 +21,6 @@ from tests.rm_proxy.yarn_messages import (
 )
 
 
-def q_grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def lose(am: Am, number: int, kind: EventKind, reason: str = "why") -> list[y.ContainerStatusProto]:
     """A sidecar says that a container is lost; returns what the application master is told with the next answer."""
     am.attempt.containers.on_event(event(number, kind, reason=reason), am.now_s)
@@ -40,7 +35,7 @@ def test_spark_profiles_keep_priority_and_request_id() -> None:
     am = Am(coordinator(app_type="SPARK"))
     sizes = {0: capability(1408), 1: capability(4096, 2)}
     am.asks(*(row("*", 2, priority, request_id=0, size=size) for priority, size in sizes.items()))
-    seen = am.gets(*q_grants(am)).allocated_containers
+    seen = am.gets(*am.granted()).allocated_containers
     assert sorted((c.priority.priority, c.allocation_request_id, c.resource.memory) for c in seen) == [
         (0, 0, 1408),
         (0, 0, 1408),
@@ -53,7 +48,7 @@ def test_spark_profiles_keep_priority_and_request_id() -> None:
 def test_spark_cancels_and_releases() -> None:
     am = Am(coordinator(app_type="SPARK"))
     am.asks(row("*", 3, 0, request_id=0))
-    first, second, third = q_grants(am)
+    first, second, third = am.granted()
     am.gets(first)  # two were not granted yet, and Spark wants one fewer
     assert len(granted_rows(am.asks(row("*", 1, 0, request_id=0)))) == 1
     assert am.attempt.table.sums.open_q == 1
@@ -77,7 +72,7 @@ def test_lost_before_its_start_is_told_once_in_the_frameworks_words(
 ) -> None:
     am = Am(coordinator(app_type=app_type))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 0, request_id=0))
     am.gets()
     am.attempt.containers.on_event(event(1, kind, reason="the queue is full"), 1.0)
@@ -100,7 +95,7 @@ def test_lost_before_its_start_is_told_once_in_the_frameworks_words(
 def test_killed_for_room_is_not_the_tasks_fault(app_type: str, expected: int, yarn_says: int) -> None:
     am = Am(coordinator(app_type=app_type))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.attempt.containers.on_event(event(1, EventKind.KILLED, reason="makes room for x"), 2.0)
     am.asks(row("*", 0, 0, request_id=0))
@@ -113,13 +108,13 @@ def test_yarn_s_word_of_a_kill_may_come_before_the_sidecar_s() -> None:
     world = coordinator(app_type="SPARK")
     am = Am(world)
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "Killed")]).completed_container_statuses
     world.reports.report(node_id(1), report(1, events=[event(1, EventKind.KILLED, reason="makes room for x")]), 2.0)
     am.asks(row("*", 1, 0, request_id=0))
-    (status,) = am.gets(*q_grants(am, first=2)).completed_container_statuses
+    (status,) = am.gets(*am.granted(first=2)).completed_container_statuses
     assert (status.exit_status, status.container_id.id) == (-102, 1)
     assert status.diagnostics == f"Preempted by quicksilver on {node_id(1)}: makes room for x. Killed"
     live = am.attempt.live.get(cid(2))
@@ -133,7 +128,7 @@ def test_what_the_application_stopped_itself_keeps_its_status(said: EventKind | 
     world = coordinator(app_type="SPARK")
     am = Am(world)
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "stopped")]).completed_container_statuses
@@ -153,7 +148,7 @@ def test_what_the_application_stopped_itself_keeps_its_status(said: EventKind | 
 def test_own_ends_of_queueables_keep_their_status(exit_status: int) -> None:
     am = Am(coordinator(app_type="TEZ"))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 0, request_id=0))
     (status,) = am.gets(completed=[ended(1, exit_status, "said")]).completed_container_statuses
     assert (status.exit_status, status.diagnostics) == (exit_status, "said")
@@ -172,7 +167,7 @@ def test_guaranteed_ends_are_never_touched() -> None:
 def test_refused_by_the_node_manager_is_a_failure_with_its_text() -> None:
     am = Am(coordinator(app_type="SPARK"))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     (status,) = lose(am, 1, EventKind.FAILED, "The auxService:nope does not exist")
     assert status.exit_status == 1
     assert "nope does not exist" in status.diagnostics
@@ -181,7 +176,7 @@ def test_refused_by_the_node_manager_is_a_failure_with_its_text() -> None:
 def test_stopped_while_it_waited_completes_once_as_stopped() -> None:
     am = Am(coordinator(app_type="TEZ"))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 0, request_id=0), release=[1])
     am.gets()
     (status,) = lose(am, 1, EventKind.STOPPED)
@@ -209,7 +204,7 @@ def test_tez_sees_room_for_its_next_ask_while_a_node_has_it() -> None:
 def test_tez_headroom_is_left_alone_without_queueable_asks() -> None:
     am = Am(coordinator(app_type="TEZ"))
     am.asks(row("*", 1, 3, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 3, request_id=0))
     assert am.gets(limit=capability(0, 0)).limit.memory == 0
 
@@ -221,7 +216,7 @@ def test_shell_every_container_has_its_own_request_id() -> None:
     am = Am(coordinator(app_type="YARN"))
     asked = [row("*", 1, 0, request_id=n, opportunistic=n % 2 == 1) for n in range(4)]
     am.asks(*asked)
-    seen = am.gets(*q_grants(am)).allocated_containers
+    seen = am.gets(*am.granted()).allocated_containers
     assert [(c.allocation_request_id, c.execution_type) for c in seen] == [(0, 1), (1, 2), (2, 1), (3, 2)]
     assert am.asks(*(row("*", 0, 0, request_id=n, opportunistic=n % 2 == 1) for n in range(4))) == []
     assert am.attempt.entries == []
@@ -233,7 +228,7 @@ def test_shell_guaranteed_and_opportunistic_of_one_id_are_different_asks() -> No
     sent = am.asks(*asked)
     assert shown(sent)[0] == ("*", 1, "G", 7)
     assert [s[2] for s in shown(sent)[1:]] == ["Q", "Q"]
-    (queueable,) = q_grants(am)
+    (queueable,) = am.granted()
     seen = am.gets(container(9, 2, asked[0]), queueable).allocated_containers
     assert [(c.allocation_request_id, c.execution_type) for c in seen] == [(7, 1), (7, 2)]
 
@@ -241,7 +236,7 @@ def test_shell_guaranteed_and_opportunistic_of_one_id_are_different_asks() -> No
 def test_shell_retries_after_minus_100() -> None:
     am = Am(coordinator(app_type="YARN"))
     am.asks(row("*", 1, 0, request_id=0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 0, request_id=0))
     am.gets()
     assert [s.exit_status for s in lose(am, 1, EventKind.SHED)] == [-100]

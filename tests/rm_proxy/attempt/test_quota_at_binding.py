@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from rm_proxy.attempt.asks.ask_entry import AskEntry
@@ -23,7 +22,6 @@ from tests.rm_proxy.yarn_messages import (
     container,
     coordinator,
     ended,
-    granted_rows,
     node_id,
     report,
     row,
@@ -47,11 +45,6 @@ def shares(am: Am) -> tuple[int, int, int]:
     return entry.g_share, entry.q_wanted, len(entry.pending)
 
 
-def grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def queue(name: str, capacity: Resources) -> YarnQueue:
     return YarnQueue(name, True, "RUNNING", Resources(8192, 8), Resources(), frozenset(), "", capacity=capacity)
 
@@ -72,7 +65,7 @@ def test_what_exceeds_the_share_of_its_queue_waits_and_goes_out_as_places_are_fr
     assert shares(am) == (0, 12, 8)
     used = am.world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources(8192, 8), "those that wait have no place"
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 12))
     assert shares(am) == (0, 12, 0)
     am.gets()
@@ -84,7 +77,7 @@ def test_what_exceeds_the_share_of_its_queue_waits_and_goes_out_as_places_are_fr
 def test_a_container_that_ends_lets_one_go_out() -> None:
     am = Am(coordinator(SHARE, nodes=1))
     am.asks(row("*", 9))
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 1))
     assert shares(am) == (0, 1, 0)
     am.gets(completed=[ended(1)])
@@ -193,7 +186,7 @@ def test_what_a_quota_keeps_from_free_nodes_goes_guaranteed_one_at_a_time() -> N
     world.inventory.update_queues([queue("root.default", Resources(8192, 8))])
     am = Am(world)
     am.asks(row("*", 5))
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 3))
     assert shares(am) == (0, 3, 0)
     am.gets()

@@ -32,11 +32,6 @@ from tests.rm_proxy.yarn_messages import (
 HALF: dict[str, Any] = {**ALL_Q, "routes": [{"policy": "hybrid_gq", "settings": {"td_s": 1000.0, "pq": 50.0}}]}
 
 
-def q_grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 @pytest.mark.parametrize(
     ("asked", "why"),
     [
@@ -64,7 +59,7 @@ def test_always_guaranteed(asked: y.ResourceRequestProto, why: str) -> None:
 def test_request_ids_that_fit(request_id: int | None) -> None:
     am = Am(coordinator())
     am.asks(row(request_id=request_id))
-    (seen,) = am.gets(*q_grants(am)).allocated_containers
+    (seen,) = am.gets(*am.granted()).allocated_containers
     assert seen.allocation_request_id == (-1 if request_id is None else request_id)
 
 
@@ -171,7 +166,7 @@ def test_a_headroom_policy_that_raises_leaves_the_answer_as_it_is() -> None:
     world.policies.headroom = broken  # type: ignore[method-assign]
     am = Am(world)
     am.asks(row("*", 2))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0))
     assert am.gets(limit=capability(777)).limit.memory == 777
     assert [e.fault for e in am.effects if isinstance(e, Faulted)] == ["headroom policy nope"]
@@ -200,7 +195,7 @@ def test_quota_of_the_queue_counts_all_its_applications_and_falls_to_zero() -> N
     am = Am(world)
     am.asks(row("*", 20))
     assert len(granted_rows(am.sent.ask)) == 8
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     used = world.inventory.queue("root.default")
     assert used is not None and used.used_q == Resources(8192, 8) and used.user_used_q == {"u": Resources(8192, 8)}
     am.attempt.on_finished()
@@ -235,7 +230,7 @@ def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypa
     (entry,) = am.attempt.entries
     assert entry.undecided == 25
     for left in (15, 5, 0):
-        am.gets(*q_grants(am, first=1000 - left * 10))
+        am.gets(*am.granted(first=1000 - left * 10))
         am.asks()
         assert entry.undecided == left
     am.gets()
@@ -267,7 +262,7 @@ def test_blacklist_counts_when_a_placement_is_steered() -> None:
 def test_guard_sheds_held_maps_behind_reduces_of_the_same_job() -> None:
     am = Am(coordinator(nodes=1))
     am.asks(row("*", 1, 20), row("*", 1, 10))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 0, 20), row("*", 0, 10))
     am.gets()
     reduce, held = (1, 2) if am.attempt.live.get(cid(1)).priority == 10 else (2, 1)  # type: ignore[union-attr]
@@ -288,7 +283,7 @@ def test_guard_sheds_held_maps_behind_reduces_of_the_same_job() -> None:
 def test_guard_leaves_other_frameworks_alone() -> None:
     am = Am(coordinator(nodes=1, app_type="SPARK"))
     am.asks(row("*", 2, 0))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.attempt.containers.on_event(event(2, EventKind.HELD), 1.0)
     am.attempt.containers.guard(100.0)  # before the hold limit is over
@@ -299,13 +294,13 @@ def test_guard_leaves_other_frameworks_alone() -> None:
 def test_the_grant_after_a_loss_names_what_it_follows() -> None:
     am = Am(coordinator(nodes=1))
     am.asks(row("*", 2))
-    am.gets(*q_grants(am))
+    am.gets(*am.granted())
     assert [(r.retries, r.follows) for r in records(am)] == [(0, ""), (0, "")]
     am.attempt.containers.on_event(event(2, EventKind.SHED, reason="hold limit"), 1.0)
     am.asks()
     am.gets()
     am.asks(row("*", 2))
-    am.gets(*q_grants(am, first=3))
+    am.gets(*am.granted(first=3))
     assert [(r.container_id, r.retries, r.follows) for r in records(am)] == [(cid(3), 1, cid(2)), (cid(4), 0, "")]
 
 
@@ -328,7 +323,7 @@ def test_what_an_application_asks_for_as_opportunistic_keeps_to_quotas() -> None
     """Two at a time; the others wait, since they cannot go guaranteed."""
     am = Am(coordinator({**ALL_Q, "quota": {"policy": "absolute", "settings": {"max_q": 2}}}))
     am.asks(row("*", 5, opportunistic=True))
-    first = q_grants(am)
+    first = am.granted()
     assert len(first) == 2
     am.gets(*first)
     assert not granted_rows(am.asks()), "it holds two"

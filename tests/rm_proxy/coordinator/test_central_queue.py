@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.config.registry import BoundPolicy
 from policies.model import AppView, Ask, Resources
@@ -23,7 +22,6 @@ from tests.rm_proxy.yarn_messages import (
     APP,
     Am,
     cid,
-    container,
     coordinator,
     event,
     granted_rows,
@@ -64,14 +62,9 @@ def hosts(am: Am) -> list[str]:
     return sorted(r.resource_name for r in granted_rows(am.sent.ask).values())
 
 
-def grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def deliver(am: Am, first: int = 1) -> None:
     """Grant all that the last request asked for, and announce it to the sidecars as the proxy does."""
-    am.gets(*grants(am, first))
+    am.gets(*am.granted(first))
 
 
 def test_what_finds_no_slot_waits_and_takes_the_first_that_a_report_frees() -> None:
@@ -110,7 +103,7 @@ def test_it_waits_for_hours_and_is_not_forgotten() -> None:
     am.asks()
     assert hosts(am) == ["host1"]
     told(world, 1, now_s=am.now_s + 6)
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.now_s += 6
     am.asks()
     assert hosts(am) == ["host1"]
@@ -135,7 +128,7 @@ def test_one_request_spreads_over_the_nodes_and_stops_at_their_slots() -> None:
     am = Am(world)
     am.asks(row("*", 5))
     assert Counter(hosts(am)) == {"host1": 3, "host3": 2}
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.asks(row("*", 9))
     assert Counter(hosts(am)) == {"host2": 1, "host3": 1}
     assert am.attempt.table.sums.open_q == 9
@@ -212,7 +205,7 @@ def test_a_map_that_waits_for_slots_of_its_own_reduces_goes_guaranteed() -> None
     am = Am(world)
     am.asks(row("*", 2, 10), row("*", 3, 20))
     assert hosts(am) == ["host1", "host1"]
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     for number in (1, 2):
         live = am.attempt.live.get(cid(number))
         assert live is not None

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Kind
@@ -47,16 +46,11 @@ def shares(am: Am) -> tuple[int, int]:
     return sum(e.g_share for e in entries), sum(e.q_wanted + len(e.pending) for e in entries)
 
 
-def grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def holding(most: int, world: Coordinator | None = None) -> Am:
     """An application that holds `most` queueable containers which all wait at node 1."""
     am = Am(world or coordinator(quota(most), nodes=1))
     am.asks(row("*", most))
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     for number in range(1, most + 1):
         am.attempt.containers.on_event(event(number, EventKind.HELD), 0.5)
     return am
@@ -75,7 +69,7 @@ def test_a_raised_quota_makes_guaranteed_asks_queueable_with_the_next_heartbeat(
     am = Am(coordinator(quota(1)))
     am.asks(row("*", 4))
     assert shares(am) == (3, 1)
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     assert am.asks() == [], "nothing changes by itself"
     am.gets()
     use(am.world, quota(3))
@@ -83,7 +77,7 @@ def test_a_raised_quota_makes_guaranteed_asks_queueable_with_the_next_heartbeat(
     assert shares(am) == (1, 2)
     assert [r for r in shown(sent) if r[2] == "G"] == [("*", 1, "G", -1)]
     assert len(granted_rows(sent)) == 2
-    am.gets(*grants(am, 2), container(9, 1, row()))
+    am.gets(*am.granted(2), container(9, 1, row()))
     assert shares(am) == (0, 0)
     reasons = [e.record.route_reason for e in am.effects if type(e).__name__ == "Granted"]
     assert sum(r.startswith("allowed now; before: absolute: ") for r in reasons) == 2
@@ -95,7 +89,7 @@ def test_a_lowered_quota_makes_what_waits_for_a_node_guaranteed() -> None:
     size.memory = 8192
     am.asks(row("*", 4, size=size))
     assert shares(am) == (0, 4)
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     am.asks()
     assert shares(am) == (0, 3), "the only node is full: they wait"
     am.gets()
@@ -135,7 +129,7 @@ def test_only_what_the_quota_refused_is_decided_anew_when_the_quota_changes() ->
 def test_nothing_is_decided_anew_when_neither_routes_nor_quotas_change() -> None:
     am = Am(coordinator(quota(1)))
     am.asks(row("*", 3))
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     use(am.world, {**quota(1), "place": {"policy": "random"}})
     assert not am.attempt.router.reconsiders
 
@@ -183,7 +177,7 @@ def test_a_guaranteed_grant_on_its_way_is_not_doubled() -> None:
     am.gets()
     use(am.world, dict(ALL_Q))
     am.asks()
-    (queueable,) = grants(am, 2)
+    (queueable,) = am.granted(2)
     seen = am.gets(queueable, container(1, 1, row()))
     assert [c.id.id for c in seen.allocated_containers] == [1]
     am.asks()
@@ -215,7 +209,7 @@ def test_a_request_decides_on_so_many_and_the_next_on_the_rest(monkeypatch: pyte
     while am.attempt.router.reconsiders:
         am.asks()
         steps.append(shares(am))
-        am.gets(*grants(am, 3 * len(steps)))
+        am.gets(*am.granted(3 * len(steps)))
     assert steps == [(8, 3), (5, 3), (2, 3), (0, 2)]
 
 
@@ -249,7 +243,7 @@ def test_more_run_than_the_quota_allows() -> None:
 def test_what_comes_to_its_node_after_the_change_is_shed_too() -> None:
     am = Am(coordinator(quota(3), nodes=1))
     am.asks(row("*", 3))
-    am.gets(*grants(am))
+    am.gets(*am.granted())
     use(am.world, quota(2), 1.0)
     assert shed(am.world) == []
     am.attempt.containers.on_event(event(3, EventKind.HELD), 2.0)

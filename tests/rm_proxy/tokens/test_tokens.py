@@ -21,7 +21,6 @@ from tests.rm_proxy.yarn_messages import (
     coordinator,
     ended,
     event,
-    granted_rows,
     row,
 )
 
@@ -44,11 +43,6 @@ def shares(am: Am) -> tuple[int, int, int]:
     return entry.g_share, len(entry.pending), entry.q_wanted
 
 
-def q_grants(am: Am, first: int) -> list[y.ContainerProto]:
-    rows = granted_rows(am.sent.ask).values()
-    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
-
-
 def beat(am: Am, *rows: y.ResourceRequestProto) -> None:
     am.now_s += 1
     am.asks(*rows)
@@ -59,7 +53,7 @@ def two_and_two(policies: Mapping[str, Any] = TWO, **world: Any) -> Am:
     am = Am(coordinator(policies, **world))
     am.asks(row("*", 6))
     assert shares(am) == (2, 2, 2)
-    am.gets(container(1, 1, row()), container(2, 2, row()), *q_grants(am, 3))
+    am.gets(container(1, 1, row()), container(2, 2, row()), *am.granted(3))
     beat(am, row("*", 2))
     assert shares(am) == (0, 0, 2), "two wait though nodes have room"
     am.gets()
@@ -201,7 +195,7 @@ def test_a_running_opportunistic_one_is_promoted_when_a_token_is_free() -> None:
     promote = {"policy": "token", "settings": {"job_tokens": 2}}
     am = Am(coordinator({**TWO, "promote": promote}))
     am.asks(row("*", 4))
-    am.gets(container(1, 1, row()), container(2, 2, row()), *q_grants(am, 3))
+    am.gets(container(1, 1, row()), container(2, 2, row()), *am.granted(3))
     for number in (3, 4):
         am.attempt.containers.on_event(event(number, EventKind.STARTED), am.now_s)
     assert promotions(am) == [], "both tokens are in use"
