@@ -347,8 +347,8 @@ async def test_a_start_that_the_nodemanager_did_not_answer_is_no_success(tmp_pat
         await w.nm.stop()
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await am.start(start_request(cid(9), opportunistic=False))
+        await until(lambda: not w.sidecar.node.state.containers)
         assert w.proxy.kinds(cid(9)) == []
-        assert not w.sidecar.node.state.containers
         await w.nm.start()
         am.writer.close()
 
