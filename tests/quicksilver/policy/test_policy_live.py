@@ -1,9 +1,7 @@
 """`quicksilver policy reload|history|compare` against a proxy that is none."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,6 +12,7 @@ from quicksilver.cli import cli
 from quicksilver.common.messages import NodeReload, ReloadAnswer, SettingChange
 from rm_proxy.views.cluster_models import ListPage
 from rm_proxy.views.service_models import ChangeInfo, ComparisonInfo, Difference
+from tests.answers import answering
 
 FINE = ReloadAnswer(
     file="/etc/quicksilver/quicksilver.yaml",
@@ -72,31 +71,14 @@ def proxy() -> Iterator[Proxy]:
         "/v1/policies/compare": f"[{COMPARED.model_dump_json()}]",
     }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer(200, answers[urlsplit(self.path).path])
+    def answer(method: str, target: str, body: bytes) -> tuple[int, str]:
+        if method == "GET":
+            return 200, answers[urlsplit(target).path]
+        made.asked.append((target, json.loads(body)))
+        return made.status, made.reload
 
-        def do_POST(self) -> None:
-            made.asked.append((self.path, json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
-            self._answer(made.status, made.reload)
-
-        def _answer(self, status: int, body: str) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    made.url = f"http://127.0.0.1:{server.server_port}"
-    yield made
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with answering(answer) as made.url:
+        yield made
 
 
 def call(proxy: Proxy, *arguments: str) -> Result:

@@ -32,6 +32,7 @@ from rm_proxy.views.cluster_models import (
 from rm_proxy.views.container_models import ChoiceInfo, Decision, Explanation, Score
 from rm_proxy.views.history_models import AppStory, DelayFigures, LedgerRow, NodeCountsInfo, Summary
 from rm_proxy.views.service_models import Health
+from tests.answers import answering
 from tests.examples import others_long
 from tests.paths import DOCS
 
@@ -151,9 +152,7 @@ def page(*items: Any, more: bool = False) -> str:
 
 ANSWERS = {
     "/v1/nodes": page(NODE),
-    "/v1/nodes/n1:1": NodeDetail(
-        **NODE.model_dump() | {"targets": TARGETS}, containers=[WAITING, SHRUNK, MASTER]
-    ).model_dump_json(),
+    "/v1/nodes/n1:1": DETAIL.model_dump_json(),
     "/v1/queues": page(QueueInfo.of(QueueView("root.a", Resources(4096, 4), labels=frozenset(["gpu"])))),
     "/v1/queues/root.a": QueueDetail(
         name="root.a",
@@ -189,32 +188,21 @@ asked: list[str] = []
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ThreadingHTTPServer]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            text = ANSWERS.get(urlsplit(self.path).path)
-            missing = json.dumps({"error": {"code": "unknown-thing", "message": "there is no such thing"}})
-            body = (missing if text is None else text).encode()
-            self.send_response(404 if text is None else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+def server() -> Iterator[str]:
+    def answer(_: str, target: str, __: bytes) -> tuple[int, str]:
+        asked.append(target)
+        missing = json.dumps({"error": {"code": "unknown-thing", "message": "there is no such thing"}})
+        text = ANSWERS.get(urlsplit(target).path)
+        return (404, missing) if text is None else (200, text)
 
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    with answering(answer) as url:
+        yield url
 
 
 @pytest.fixture
-def url(server: ThreadingHTTPServer) -> str:
+def url(server: str) -> str:
     asked.clear()
-    return f"http://127.0.0.1:{server.server_port}"
+    return server
 
 
 def call(*arguments: str, url: str = "") -> Result:

@@ -11,10 +11,8 @@ import select
 import struct
 import sys
 import termios
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import StringIO
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,6 +29,7 @@ from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ListPage, NodeInfo, QueueInfo
 from rm_proxy.views.history_models import DelayFigures, Summary
 from rm_proxy.views.service_models import Health
+from tests.answers import answering
 
 NODES = [
     NodeInfo.of(NodeView(f"n{n}:1", f"n{n}", capacity=Resources(4096, 4), used_g=Resources(1024, 1), queued_s=float(n)))
@@ -63,21 +62,8 @@ ANSWERS = {
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = ANSWERS[urlsplit(self.path).path].encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Be quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with answering(lambda method, target, _: (200, ANSWERS[urlsplit(target).path])) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")

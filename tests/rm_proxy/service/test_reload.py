@@ -1,10 +1,8 @@
 """The proxy's settings while it runs: one assignment, rows of the audit, sidecars that follow or not, drains."""
 
 import asyncio
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,6 +21,7 @@ from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.reload import ProxyReloader
 from rm_proxy.store.writer import Writer
+from tests.answers import answering
 from tests.rm_proxy.yarn_messages import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
 
 REGISTRY = Registry()
@@ -58,26 +57,12 @@ def sidecar(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
     """A sidecar's REST that always answers so; yields its URL and the requests."""
     asked: list[Any] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(_: str, path: str, request: bytes) -> tuple[int, bytes]:
+        asked.append((path, request))
+        return status, body
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with answering(answer) as url:
+        yield url, asked
 
 
 def test_settings_are_taken_over_and_each_change_is_a_row(tmp_path: Path) -> None:

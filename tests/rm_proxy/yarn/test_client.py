@@ -1,8 +1,7 @@
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,6 +11,7 @@ from policies.model import Resources
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from rm_proxy.yarn.client import YarnRest, YarnRestError
 from rm_proxy.yarn.models import NodesAnswer
+from tests.answers import answering
 from tests.paths import DATA
 
 RECORDED = DATA / "rm_proxy"
@@ -39,33 +39,18 @@ class Blocking:
 @pytest.fixture
 def rm() -> Iterator[Callable[[Answers], Blocking]]:
     """Return a maker of clients of a server that gives the answers, path by path; `asked` has what it was asked."""
-    servers: list[ThreadingHTTPServer] = []
+    with ExitStack() as servers:
 
-    def start(answers: Answers) -> Blocking:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                split = urlsplit(self.path)
+        def start(answers: Answers) -> Blocking:
+            def answer(_: str, target: str, __: bytes) -> tuple[int, str]:
+                split = urlsplit(target)
                 asked.append((split.path, parse_qs(split.query)))
-                status, text = answers.get(split.path.removeprefix("/ws/v1/cluster"), (404, "nothing here"))
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
+                return answers.get(split.path.removeprefix("/ws/v1/cluster"), (404, "nothing here"))
 
-            def log_message(self, *_: object) -> None:
-                """Be quiet."""
+            return Blocking(servers.enter_context(answering(answer)))
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append(server)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        return Blocking(f"http://127.0.0.1:{server.server_port}")
-
-    asked.clear()
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        asked.clear()
+        yield start
 
 
 asked: list[tuple[str, dict[str, list[str]]]] = []
