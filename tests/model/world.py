@@ -16,7 +16,7 @@ from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.attempt.asks import ask_table
-from rm_proxy.attempt.effects import Announce, DropHeld, Effect
+from rm_proxy.attempt.effects import Announce, DropHeld, Effect, FellBack
 from rm_proxy.attempt.routing import router, steering
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -77,6 +77,8 @@ class Run:
         """Whether the proxy has written down everything anew just before it dies."""
         self.lose_effects = False
         """Whether the proxy dies after it wrote down what it does, and before it does it."""
+        self.fallbacks: list[FellBack] = []
+        """Of queueable containers that went guaranteed."""
         self.notes: dict[str, Snapshot] = {}
         """What the proxy wrote down, by attempt."""
         self._kept: list[tuple[Any, str, int]] = []
@@ -277,7 +279,9 @@ class Run:
         if self.lose_effects:
             return
         for effect in effects:
-            if isinstance(effect, Announce):
+            if isinstance(effect, FellBack):
+                self.fallbacks.append(effect)
+            elif isinstance(effect, Announce):
                 if not self.lose_announcements:
                     self.sites[effect.node_id].announce(effect.grant)
             elif isinstance(effect, DropHeld):

@@ -11,7 +11,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import Resources
-from quicksilver.common.messages import ContainerEvent, EventKind, Report
+from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState, EventKind, Report
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -104,6 +104,12 @@ def ended(number: int, exit_status: int = 0, diagnostics: str = "") -> y.Contain
 def event(number: int, kind: EventKind, seq: int = 1, reason: str = "", ran_s: float | None = None) -> ContainerEvent:
     """Return what a sidecar says of a container."""
     return ContainerEvent(seq=seq, container_id=cid(number), kind=kind, at_s=0.0, reason=reason, ran_s=ran_s)
+
+
+def container_report(number: int = 0, **fields: Any) -> ContainerReport:
+    """Return what a sidecar reports of a queueable container of 1 GB and one vcore that runs."""
+    base = {"container_id": cid(number), "app_id": APP, "kind": "Q", "state": ContainerState.RUNNING}
+    return ContainerReport(**(base | {"memory_mb": 1024, "vcores": 1} | fields))
 
 
 def yarn_node(number: int, *, rack: str = "/r1", label: str = "", state: str = "RUNNING") -> YarnNode:

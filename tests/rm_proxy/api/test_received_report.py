@@ -11,11 +11,22 @@ import pytest
 from fastapi.testclient import TestClient
 from pydantic import ValidationError
 
-from quicksilver.common.messages import Comparison, ContainerReport, ContainerState, EventKind, Report, WaitBySize
+from quicksilver.common.messages import Comparison, ContainerState, EventKind, Report, WaitBySize
 from rm_proxy.api.received_report import MAX_NUMBER, read_report
 from tests.rm_proxy.api.test_report_route import JSON
 from tests.rm_proxy.ui.small_proxy import small_proxy
-from tests.rm_proxy.yarn_messages import APP, Am, cid, container, coordinator, event, granted_rows, node_id, report, row
+from tests.rm_proxy.yarn_messages import (
+    Am,
+    cid,
+    container,
+    container_report,
+    coordinator,
+    event,
+    granted_rows,
+    node_id,
+    report,
+    row,
+)
 
 MARK = "number"
 BEYOND = ("NaN", "Infinity", "-Infinity", "9" * 400, f"-{'9' * 400}", "1e300", str(10 * MAX_NUMBER))
@@ -29,17 +40,8 @@ def whole() -> Report:
     return report(
         1,
         containers=[
-            ContainerReport(
-                container_id=cid(n),
-                app_id=APP,
-                kind="Q",
-                state=state,
-                memory_mb=512,
-                vcores=1,
-                starts_in_s=1.0,
-                attained_s=1.0,
-                cores=0.5,
-                shrunk_ago_s=1.0,
+            container_report(
+                n, state=state, memory_mb=512, starts_in_s=1.0, attained_s=1.0, cores=0.5, shrunk_ago_s=1.0
             )
             for n, state in enumerate(states, 8)
         ],

@@ -10,7 +10,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import Completed, Decided, Effect
 from rm_proxy.attempt.promotion_requests import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
 from rm_proxy.coordinator import promotion_choice
@@ -19,12 +19,12 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
-    APP,
     TIMESTAMP,
     Am,
     cid,
     container,
     container_proto,
+    container_report,
     coordinator,
     ended,
     event,
@@ -453,9 +453,7 @@ def test_not_on_a_node_that_empties() -> None:
 
 def test_what_a_sidecar_measured_counts_as_done() -> None:
     site = Site(nodes=1)
-    one = ContainerReport(
-        container_id=cid(1), app_id=APP, kind="Q", state=ContainerState.RUNNING, memory_mb=1024, vcores=1
-    )
+    one = container_report(1)
     site.world.reports.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 55.0})]), 300.0)
     assert site.round(300.0) == [], "5 s of 60 are left"
     site.world.reports.report(node_id(1), report(1, containers=[one.model_copy(update={"attained_s": 20.0})]), 301.0)
@@ -466,9 +464,7 @@ def test_what_a_sidecar_measured_counts_as_done() -> None:
 
 
 def shown(world: Coordinator, kind: str, now_s: float) -> list[str]:
-    one = ContainerReport(
-        container_id=cid(1), app_id=APP, kind=kind, state=ContainerState.RUNNING, memory_mb=1024, vcores=1
-    )
+    one = container_report(1, kind=kind)
     return world.reports.report(node_id(1), report(1, containers=[one]), now_s).promoted
 
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, cid, container, coordinator, event, granted_rows, report, row
+from quicksilver.common.messages import EventKind
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    Am,
+    cid,
+    container,
+    container_report,
+    coordinator,
+    event,
+    granted_rows,
+    report,
+    row,
+)
 from tests.rm_proxy.yarn_messages import node_id as node_name
 
 
@@ -16,17 +27,7 @@ def second(ratio: float, after_s: float, nodes: int = 2, **policies: Any) -> tup
     (asked,) = granted_rows(am.asks(row("*", 1))).values()
     at = int(asked.resource_name.removeprefix("host"))
     am.gets(container(1, at, asked))
-    running = ContainerReport(
-        container_id=cid(1),
-        app_id=APP,
-        state=ContainerState.RUNNING,
-        kind="Q",
-        memory_mb=1024,
-        vcores=1,
-        priority=20,
-        since_s=0.0,
-        expected_s=10.0,
-    )
+    running = container_report(1, priority=20, since_s=0.0, expected_s=10.0)
     started = [event(1, EventKind.STARTED)]
     am.world.reports.report(node_name(at), report(at, events=started, containers=[running], used_q_mb=1024), 0.0)
     other = 3 - at

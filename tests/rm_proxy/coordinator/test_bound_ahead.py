@@ -8,11 +8,22 @@ from typing import Any
 import pytest
 
 from policies.model import AppView, Ask, JobClass, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState, Grant
+from quicksilver.common.messages import ContainerState, Grant
 from rm_proxy.attempt.delivery.grant_messages import CORE_WAIT_S
 from rm_proxy.attempt.effects import Announce
 from rm_proxy.coordinator.coordinator import Coordinator
-from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, cid, container, coordinator, granted_rows, node_id, report, row
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    APP,
+    Am,
+    container,
+    container_report,
+    coordinator,
+    granted_rows,
+    node_id,
+    report,
+    row,
+)
 
 AHEAD: Mapping[str, Any] = {
     **ALL_Q,
@@ -32,19 +43,7 @@ def runs(world: Coordinator, ran_s: float, *, waits: int = 0, ahead: int | None 
     """Have the node report eight containers that run since then, and some that wait: all of them for a core."""
     states = [(n, ContainerState.RUNNING) for n in range(1, 9)]
     states += [(n, ContainerState.WAITING) for n in range(9, 9 + waits)]
-    listed = [
-        ContainerReport(
-            container_id=cid(n),
-            app_id=APP,
-            kind="Q",
-            state=state,
-            memory_mb=1024,
-            vcores=1,
-            since_s=ran_s,
-            priority=20,
-        )
-        for n, state in states
-    ]
+    listed = [container_report(n, state=state, since_s=ran_s, priority=20) for n, state in states]
     sums = {"used_q_mb": 8192, "used_q_vcores": 8, "queue_length": waits, "ahead": waits if ahead is None else ahead}
     world.reports.report(node_id(1), report(1, containers=listed, **sums), 0.0)
     world.rounds.all_parts(0.0)

@@ -10,7 +10,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import BoundPolicy
 from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import ContainerReport, EventKind
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.attempt.routing import steering
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -22,6 +22,7 @@ from tests.rm_proxy.yarn_messages import (
     APP,
     Am,
     cid,
+    container_report,
     coordinator,
     event,
     granted_rows,
@@ -44,11 +45,6 @@ def shared(nodes: int = 1, slots: int = 2, vcores: int = 1, app_type: str = "MAP
     for number in range(1, nodes + 1):
         world.reports.report(node_id(number), report(number, slots=slots, vcores=vcores), 0.0)
     return world
-
-
-def runs(number: int, **more: Any) -> ContainerReport:
-    base = {"container_id": cid(number), "app_id": APP, "kind": "Q", "state": ContainerState.RUNNING}
-    return ContainerReport(**(base | {"memory_mb": 1024, "vcores": 1} | more))
 
 
 def told(world: Coordinator, number: int, *containers: ContainerReport, now_s: float, **more: Any) -> None:
@@ -74,13 +70,13 @@ def test_what_finds_no_slot_waits_and_takes_the_first_that_a_report_frees() -> N
     assert hosts(am) == ["host1", "host1"], "two slots, though the node has one vcore"
     deliver(am)
     assert not [e for e in am.effects if isinstance(e, FellBack)]
-    told(world, 1, runs(1), runs(2), now_s=1.0)
+    told(world, 1, container_report(1), container_report(2), now_s=1.0)
     am.now_s = 2.0
     assert am.asks() == [], "nothing goes out, guaranteed or queueable"
     am.gets()
     (entry,) = am.attempt.entries
     assert (entry.q_wanted, entry.g_share, am.attempt.table.sums.open_q) == (1, 0, 1)
-    told(world, 1, runs(2), now_s=2.0, events=[event(1, EventKind.ENDED, ran_s=1.0)])
+    told(world, 1, container_report(2), now_s=2.0, events=[event(1, EventKind.ENDED, ran_s=1.0)])
     am.asks()
     assert hosts(am) == ["host1"], "with the first request after the report"
     assert all(kind == "Q" for _, _, kind, _ in shown(am.sent.ask))
@@ -91,14 +87,14 @@ def test_what_finds_no_slot_waits_and_takes_the_first_that_a_report_frees() -> N
 def test_it_waits_for_hours_and_is_not_forgotten() -> None:
     world = shared()
     am = Am(world)
-    told(world, 1, runs(98, kind="G"), runs(99, kind="G"), now_s=0.0)
+    told(world, 1, container_report(98, kind="G"), container_report(99, kind="G"), now_s=0.0)
     am.asks(row("host1", 2), row("/r1", 2), row("*", 2))
     for hour in range(1, 20):
         am.now_s = hour * 3600.0
-        told(world, 1, runs(98, kind="G"), runs(99, kind="G"), now_s=am.now_s)
+        told(world, 1, container_report(98, kind="G"), container_report(99, kind="G"), now_s=am.now_s)
         am.gets()
         assert am.asks() == [] and not am.effects
-    told(world, 1, runs(98, kind="G"), now_s=am.now_s)
+    told(world, 1, container_report(98, kind="G"), now_s=am.now_s)
     am.gets()
     am.asks()
     assert hosts(am) == ["host1"]
@@ -124,7 +120,7 @@ def test_what_the_application_takes_back_waits_no_longer() -> None:
 
 def test_one_request_spreads_over_the_nodes_and_stops_at_their_slots() -> None:
     world = shared(nodes=3, slots=3)
-    told(world, 2, runs(90), runs(91), slots=3, now_s=0.0)
+    told(world, 2, container_report(90), container_report(91), slots=3, now_s=0.0)
     am = Am(world)
     am.asks(row("*", 5))
     assert Counter(hosts(am)) == {"host1": 3, "host3": 2}
@@ -152,7 +148,7 @@ def test_an_application_in_bypass_waits_no_longer() -> None:
 
 def test_application_masters_are_left_out_and_other_containers_count() -> None:
     world = shared(slots=3)
-    told(world, 1, runs(90, kind="G", am=True), runs(91, kind="G"), slots=3, now_s=0.0)
+    told(world, 1, container_report(90, kind="G", am=True), container_report(91, kind="G"), slots=3, now_s=0.0)
     view = world.nodes[node_id(1)].view
     assert (view.containers, view.slots) == (1, 3)
     am = Am(world)
@@ -169,7 +165,7 @@ def test_the_sidecar_tells_which_container_is_an_application_master() -> None:
 
 def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> None:
     world = shared(nodes=2, slots=1)
-    told(world, 2, runs(90), slots=1, now_s=0.0)
+    told(world, 2, container_report(90), slots=1, now_s=0.0)
     am = Am(world)
     for tries in range(1, steering.MAX_TRIES + 1):
         am.asks(*([row("*", 1)] if tries == 1 else []))
@@ -181,7 +177,7 @@ def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> Non
             assert am.attempt.table.sums.open_q == 1
         am.gets()
         am.now_s += 6.0
-        told(world, 2, runs(90), slots=1, now_s=am.now_s)
+        told(world, 2, container_report(90), slots=1, now_s=am.now_s)
         told(world, 1, slots=1, now_s=am.now_s)
     assert am.attempt.table.sums.open_q == 0
     (entry,) = am.attempt.entries
@@ -191,7 +187,7 @@ def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> Non
 def test_the_sooner_needed_goes_first() -> None:
     world = shared(slots=1)
     am = Am(world)
-    told(world, 1, runs(90), slots=1, now_s=0.0)
+    told(world, 1, container_report(90), slots=1, now_s=0.0)
     am.asks(row("*", 1, 10), row("*", 1, 20))
     am.gets()
     told(world, 1, slots=1, now_s=1.0)
@@ -211,7 +207,7 @@ def test_a_map_that_waits_for_slots_of_its_own_reduces_goes_guaranteed() -> None
         assert live is not None
         live.priority = 10
         live.start(None)
-    told(world, 1, runs(1), runs(2), now_s=9.0)
+    told(world, 1, container_report(1), container_report(2), now_s=9.0)
     am.now_s = 9.0
     am.asks()
     assert not [r for r in am.sent.ask if r.num_containers], "9 s are not long enough"
@@ -228,7 +224,7 @@ def test_a_map_that_waits_for_slots_of_its_own_reduces_goes_guaranteed() -> None
 
 def test_many_keys_that_wait_cost_one_look_at_the_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     world = shared(slots=1, app_type="YARN")
-    told(world, 1, runs(90), slots=1, now_s=0.0)
+    told(world, 1, container_report(90), slots=1, now_s=0.0)
     am = Am(world)
     am.asks(*(row("*", 1, request_id=n) for n in range(300)))
     am.gets()
@@ -250,7 +246,7 @@ def test_own_placements_take_slots_until_the_sidecar_tells_of_them() -> None:
     deliver(am)
     its = world.nodes[node_id(1)]
     assert (its.view.containers, its.view.used_q, its.view.queue_length) == (2, Resources(2048, 2), 0)
-    told(world, 1, runs(1), slots=3, now_s=1.0, attained_sd_s=2.5)
+    told(world, 1, container_report(1), slots=3, now_s=1.0, attained_sd_s=2.5)
     assert (its.view.containers, its.view.attained_sd_s) == (2, 2.5), "one by the report, one on top"
     told(world, 1, slots=3, now_s=2.0, events=[event(2, EventKind.ENDED, ran_s=1.0)])
     assert its.view.containers == 0
@@ -287,7 +283,7 @@ def test_topk_wait_fills_shared_nodes_alike() -> None:
 def test_room_is_counted_in_slots_and_memory() -> None:
     world = coordinator(nodes=1)
     one, wide = Resources(1024, 1), Resources(8192, 1)
-    busy = [runs(1), runs(2)]
+    busy = [container_report(1), container_report(2)]
     world.reports.report(
         node_id(1), report(1, vcores=1, slots=3, used_q_mb=2048, used_q_vcores=2, containers=busy), 0.0
     )
@@ -312,15 +308,6 @@ def test_all_of_two_jobs_run_through_few_slots(seed: int) -> None:
         plain = site.report
         site.report = lambda plain=plain: plain().model_copy(update={"slots": slots})  # type: ignore[method-assign]
     run.tick(1.0)
-    fell = []
-    carry_out = run.carry_out
-
-    def watching(effects: Any) -> None:
-        kept = list(effects)
-        fell.extend(e for e in kept if isinstance(e, FellBack))
-        carry_out(kept)
-
-    run.carry_out = watching  # type: ignore[method-assign]
     for _ in range(15):
         for am in run.ams:
             for _ in range(rng.randrange(3)):
@@ -330,5 +317,5 @@ def test_all_of_two_jobs_run_through_few_slots(seed: int) -> None:
         busiest = max(len(site.node.state.containers) for site in run.sites.values())
         assert slots == 0 or busiest <= slots
     run.settle()
-    assert fell == []
+    assert run.fallbacks == []
     assert all(attempt.table.sums.open_q == 0 for attempt in run.coordinator.attempts.values())

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, WaitBySize
+from quicksilver.common.messages import EventKind, WaitBySize
 from rm_proxy.api.queue_views import all_queues, one_queue
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.effects import DropHeld
@@ -31,6 +31,7 @@ from tests.rm_proxy.yarn_messages import (
     Am,
     cid,
     container,
+    container_report,
     coordinator,
     ended,
     event,
@@ -169,17 +170,11 @@ def test_what_an_admin_ordered_is_told_from_what_broke() -> None:
     )
 
 
-def runs(number: int) -> ContainerReport:
-    return ContainerReport(
-        container_id=cid(number), app_id=APP, kind="Q", state=ContainerState.RUNNING, memory_mb=1024, vcores=1
-    )
-
-
 def test_placements_count_until_the_sidecar_tells_of_them() -> None:
     am = holding(3)
     node = am.world.nodes[node_id(1)]
     assert node.view.used_q == Resources(3072, 3)
-    reported = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [runs(1)]}
+    reported = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [container_report(1)]}
     am.world.reports.report(node_id(1), report(1, **reported), 1.0)
     assert node.view.used_q == Resources(3072, 3), "one by the report, two on top"
     am.world.reports.report(node_id(1), report(1, **reported), 60.0)

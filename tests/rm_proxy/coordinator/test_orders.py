@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from quicksilver.common.messages import Ack, ContainerReport, ContainerState, Report, Shed
+from quicksilver.common.messages import Ack, Report, Shed
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.coordinator import Coordinator
-from tests.rm_proxy.yarn_messages import APP, cid, coordinator, node_id, report, yarn_node
+from tests.rm_proxy.yarn_messages import cid, container_report, coordinator, node_id, report, yarn_node
 
 SHED = Shed(container_id=cid(2), cause="steal", reason="an idle node has room")
 
 
 def running(kind: str) -> Report:
-    container = ContainerReport(
-        container_id=cid(3), app_id=APP, kind=kind, state=ContainerState.RUNNING, memory_mb=512, vcores=1
-    )
+    container = container_report(3, kind=kind, memory_mb=512)
     return report(1, containers=[container])
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from policies.config.registry import BoundPolicy
 from policies.model import JobClass
-from quicksilver.common.messages import Comparison, ContainerReport, ContainerState
+from quicksilver.common.messages import Comparison
 from rm_proxy.attempt.effects import Decided, Faulted, ShadowFaulted
 from rm_proxy.domain.comparison import Question
 from rm_proxy.probes.order_shadow import OrderShadow
@@ -21,7 +21,18 @@ from tests.rm_proxy.coordinator.test_shadow import decided
 from tests.rm_proxy.probes.stage import Stage as Probes
 from tests.rm_proxy.probes.test_prober import BATCH
 from tests.rm_proxy.probes.test_prober import HAWK as PROBE_HAWK
-from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, capability, cid, coordinator, node_id, report, row
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    APP,
+    Am,
+    capability,
+    cid,
+    container_report,
+    coordinator,
+    node_id,
+    report,
+    row,
+)
 
 
 def fails(*_: object) -> Any:
@@ -42,11 +53,8 @@ def compared(base: dict[str, Any], other: dict[str, Any]) -> set[tuple[str, str,
     named = {"alternatives": {"other": other}, "shadow": ["other"]}
     am = Am(coordinator({**ALL_Q, **base, **named}, nodes=4))
     full = {"used_q_mb": 8192, "used_q_vcores": 8}
-    running = ContainerReport(
+    running = container_report(
         container_id=f"container_{APP[12:]}_01_000099",
-        app_id=APP,
-        state=ContainerState.RUNNING,
-        kind="Q",
         memory_mb=8192,
         vcores=8,
         priority=20,

@@ -17,6 +17,7 @@ from tests.rm_proxy.yarn_messages import (
     Am,
     cid,
     container,
+    container_report,
     coordinator,
     ended,
     event,
@@ -40,16 +41,7 @@ def application(count: int, **more: Any) -> Am:
 
 
 def at_node(number: int, state: ContainerState, since_s: float = 0.0) -> ContainerReport:
-    return ContainerReport(
-        container_id=cid(number),
-        app_id=APP,
-        kind="Q",
-        state=state,
-        memory_mb=1024,
-        vcores=1,
-        priority=20,
-        since_s=since_s,
-    )
+    return container_report(number, state=state, priority=20, since_s=since_s)
 
 
 def test_grants_tell_spread_and_what_the_job_has_left() -> None:

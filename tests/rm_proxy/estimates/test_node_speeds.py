@@ -18,6 +18,7 @@ from tests.rm_proxy.yarn_messages import (
     Am,
     cid,
     container,
+    container_report,
     coordinator,
     event,
     granted_rows,
@@ -124,17 +125,7 @@ def learnt(**settings: object) -> Am:
 
 
 def waiting(number: int, expected_s: float) -> ContainerReport:
-    return ContainerReport(
-        container_id=cid(number),
-        app_id=APP,
-        kind="Q",
-        state=ContainerState.WAITING,
-        memory_mb=1024,
-        vcores=1,
-        priority=20,
-        since_s=0.0,
-        expected_s=expected_s,
-    )
+    return container_report(number, state=ContainerState.WAITING, priority=20, since_s=0.0, expected_s=expected_s)
 
 
 def test_grants_tell_the_nodes_what_tasks_take_there() -> None:

@@ -1,18 +1,16 @@
 """How long the containers that wait now have waited so far."""
 
-from quicksilver.common.messages import ContainerReport, ContainerState
+from quicksilver.common.messages import ContainerState
 from rm_proxy.history.open_waits import open_waits
 from rm_proxy.views.delays import OpenWaits
-from tests.rm_proxy.yarn_messages import APP, Am, cid, coordinator, node_id, report, row
+from tests.rm_proxy.yarn_messages import APP, Am, container_report, coordinator, node_id, report, row
 
 
 def test_asks_without_a_place_and_starts_that_nodes_hold() -> None:
     world = coordinator(nodes=1)
     am = Am(world)
     am.asks(row(count=20))
-    held = ContainerReport(
-        container_id=cid(9), app_id=APP, kind="Q", state=ContainerState.WAITING, memory_mb=1024, vcores=1, since_s=4.0
-    )
+    held = container_report(9, state=ContainerState.WAITING, since_s=4.0)
     world.reports.report(node_id(1), report(1, containers=[held], queue_length=1), 1.0)
     found = open_waits(world, 62.0)
     assert sum(count for _, count in found.q) == 20 and {wait_s for wait_s, _ in found.q} == {62.0}

@@ -9,7 +9,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import Noticed
 from rm_proxy.coordinator.coordinator import Coordinator
 from tests.rm_proxy.yarn_messages import (
@@ -19,6 +19,7 @@ from tests.rm_proxy.yarn_messages import (
     Am,
     cid,
     container,
+    container_report,
     coordinator,
     event,
     granted_rows,
@@ -44,18 +45,7 @@ class Stage:
 
     def reports(self, now_s: float, kill_in_s: Mapping[int, float] | None = None, **fields: Any) -> None:
         """Have the sidecar report both containers as running."""
-        running = [
-            ContainerReport(
-                container_id=cid(number),
-                app_id=APP,
-                kind="Q",
-                state=ContainerState.RUNNING,
-                memory_mb=1024,
-                vcores=1,
-                kill_in_s=(kill_in_s or {}).get(number),
-            )
-            for number in (1, 2)
-        ]
+        running = [container_report(number, kill_in_s=(kill_in_s or {}).get(number)) for number in (1, 2)]
         base: dict[str, Any] = {"containers": running, "seq": int(now_s) + 1}
         self.world.reports.report(node_id(1), report(1, **(base | fields)), now_s)
         self.am.now_s = now_s

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from quicksilver.common.messages import ContainerReport, ContainerState
 from quicksilver.common.web.snapshots import Shared
 from rm_proxy.store.container_history import ContainerHistory
 from rm_proxy.store.queries import History
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
-from tests.rm_proxy.yarn_messages import APP, Am, cid, node_id, report, row
+from tests.rm_proxy.yarn_messages import APP, Am, cid, container_report, node_id, report, row
 
 STORE_S, POLL_S = 1.0, 4.0
 """What a query takes, so that pages ask again after fifty seconds; and how often they poll."""
@@ -75,9 +74,7 @@ def test_an_application(polls: Polls) -> None:
 def test_a_node(polls: Polls) -> None:
     page = f"node/{node_id(1)}"
     assert polls.data(page)["timeline"]["containers"] == []
-    running = ContainerReport(
-        container_id=cid(7), app_id=APP, state=ContainerState.RUNNING, kind="G", memory_mb=1024, vcores=1
-    )
+    running = container_report(7, kind="G")
     polls.proxy.world.reports.report(node_id(1), report(1, seq=2, containers=[running]), time.time())
     (span,) = polls.data(page)["timeline"]["containers"]
     assert (span["container_id"], polls.asked) == (cid(7), ["spans"])
