@@ -1,6 +1,7 @@
 """Placement: examples of locality and load, and what always holds."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -151,7 +152,8 @@ def test_the_drawn_node_is_among_the_scores() -> None:
         assert list(answer.scores) == sorted(answer.scores, key=lambda score: score[1])
 
 
-def node_lists() -> st.SearchStrategy[list[NodeView]]:
+def node_lists(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[list[NodeView]]:
+    """Lists of nodes with these further fields."""
     one = st.builds(
         NodeView,
         id=st.from_regex(r"h[0-9]:[12]", fullmatch=True),
@@ -161,12 +163,17 @@ def node_lists() -> st.SearchStrategy[list[NodeView]]:
         usable=st.booleans(),
         capacity=st.builds(Resources, st.sampled_from([0, 512, 4096]), st.integers(0, 4)),
         used_g=st.builds(Resources, st.integers(0, 4096), st.integers(0, 4)),
-        queue_length=st.integers(0, 3),
-        queued_s=st.floats(0, 10),
-        remaining_s=st.sampled_from([0.0, 1.0]),
-        since_queueable_s=st.sampled_from([0.0, 2.5]),
+        **fields,
     )
     return st.lists(one, max_size=12, unique_by=lambda n: n.id)
+
+
+QUEUES = {
+    "queue_length": st.integers(0, 3),
+    "queued_s": st.floats(0, 10),
+    "remaining_s": st.sampled_from([0.0, 1.0]),
+    "since_queueable_s": st.sampled_from([0.0, 2.5]),
+}
 
 
 def asks() -> st.SearchStrategy[Ask]:
@@ -184,7 +191,7 @@ def asks() -> st.SearchStrategy[Ask]:
 
 
 @settings(deadline=None)
-@given(st.sampled_from(ALL), asks(), node_lists(), st.integers(0, 99), st.randoms(use_true_random=False))
+@given(st.sampled_from(ALL), asks(), node_lists(**QUEUES), st.integers(0, 99), st.randoms(use_true_random=False))
 def test_always(
     policy: tuple[str, dict[str, object]], wanted: Ask, nodes: list[NodeView], seed: int, shuffler: Random
 ) -> None:

@@ -6,19 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import AppView, Ask, NodeView, Placement, Resources
+from policies.model import Ask, NodeView, Placement, Resources
 from policies.place.variance import POLICY, Variance, place
-
-APP = AppView("application_1_1")
+from tests.policies.place.test_place import ask, asks, node_lists
 
 
 def node(name: str, containers: int = 0, spread_s: float = 0.0, rack: str = "/r1", **more: object) -> NodeView:
     fields = {"slots": 6, "capacity": Resources(8192, 2), "containers": containers, "attained_sd_s": spread_s} | more
     return NodeView(f"{name}:8041", name, rack, **fields)  # type: ignore[arg-type]
-
-
-def ask(*hosts: str, racks: tuple[str, ...] = (), **more: object) -> Ask:
-    return Ask(APP, 20, Resources(1024, 1), hosts=frozenset(hosts), racks=frozenset(racks), **more)  # type: ignore[arg-type]
 
 
 def chosen(wanted: Ask, *nodes: NodeView, rng: Random | None = None, **cfg: object) -> Placement:
@@ -97,41 +92,16 @@ def test_the_object_is_what_the_registry_wants() -> None:
     assert (POLICY.name, POLICY.config, POLICY.decide) == ("variance", Variance, place)
 
 
-def node_lists() -> st.SearchStrategy[list[NodeView]]:
-    one = st.builds(
-        NodeView,
-        id=st.from_regex(r"h[0-9]:[12]", fullmatch=True),
-        host=st.sampled_from(["h0", "h1", "h2", "h3"]),
-        rack=st.sampled_from(["/r1", "/r2"]),
-        label=st.sampled_from(["", "", "gpu"]),
-        usable=st.booleans(),
-        capacity=st.builds(Resources, st.sampled_from([0, 512, 4096]), st.integers(0, 4)),
-        used_g=st.builds(Resources, st.integers(0, 4096), st.integers(0, 4)),
-        queue_length=st.integers(0, 1),
-        containers=st.integers(0, 4),
-        slots=st.integers(0, 4),
-        attained_sd_s=st.sampled_from([0.0, 1.0, 2.5]),
-    )
-    return st.lists(one, max_size=12, unique_by=lambda n: n.id)
+CONTAINERS = {
+    "queue_length": st.integers(0, 1),
+    "containers": st.integers(0, 4),
+    "slots": st.integers(0, 4),
+    "attained_sd_s": st.sampled_from([0.0, 1.0, 2.5]),
+}
 
 
 @settings(deadline=None)
-@given(
-    st.builds(
-        Ask,
-        st.just(APP),
-        st.just(20),
-        st.builds(Resources, st.sampled_from([256, 1024]), st.integers(0, 3)),
-        hosts=st.frozensets(st.sampled_from(["h0", "h1"])),
-        racks=st.frozensets(st.sampled_from(["/r1"])),
-        anywhere=st.booleans(),
-        label=st.sampled_from(["", "gpu"]),
-        blacklist=st.frozensets(st.sampled_from(["h1", "h2"])),
-    ),
-    node_lists(),
-    st.integers(0, 2),
-    st.randoms(use_true_random=False),
-)
+@given(asks(), node_lists(**CONTAINERS), st.integers(0, 2), st.randoms(use_true_random=False))
 def test_always(wanted: Ask, nodes: list[NodeView], slack: int, shuffler: Random) -> None:
     answer = chosen(wanted, *nodes, locality_containers=slack)
     allowed = {n.id: n for n in nodes if wanted.tier(n) is not None}
