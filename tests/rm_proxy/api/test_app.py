@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from starlette.types import Scope
 
-from policies.model import Kind, NodeView, QueueView, Resources
+from policies.model import NodeView, QueueView, Resources
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import (
     Ack,
@@ -35,6 +35,7 @@ from rm_proxy.views.container_models import LiveContainer
 from rm_proxy.views.delays import OpenWaits
 from rm_proxy.views.service_models import ActivePolicy, BypassInfo, ComparisonInfo, Health, PoliciesInfo
 from tests.paths import DOCS
+from tests.rm_proxy.records import grant_record
 
 APP = "application_1_0001"
 VIEW = NodeView(
@@ -177,23 +178,14 @@ def app_of(state: State, **settings: Any) -> FastAPI:
 
 def grant(number: int, **changes: Any) -> GrantRecord:
     values: dict[str, Any] = {
-        "container_id": f"container_1_0001_01_{number:06}",
-        "app_id": APP,
-        "attempt_id": "appattempt_1_0001_000001",
-        "kind": Kind.QUEUEABLE,
         "route_reason": "rule 2: queue root.a",
-        "node_id": "n1:1",
         "wanted_node": "n2:1",
         "place_reason": "least wait of 50 drawn",
         "scores": (("n2:1", 0.5), ("n1:1", 1.25)),
-        "unit": "s",
-        "priority": 20,
-        "resources": Resources(512, 1),
-        "expected_s": 10.0,
         "asked_s": 1000.0,
         "granted_s": 1000.004,
     }
-    return GrantRecord(**(values | changes))
+    return grant_record(f"container_1_0001_01_{number:06}", **(values | changes))
 
 
 def choice(number: int, **changes: Any) -> DecisionRecord:

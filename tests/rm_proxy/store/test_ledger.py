@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from policies.model import Kind, Resources
+from policies.model import Kind
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.ledger import By, Ledger, Scope, csv_header, csv_lines
@@ -19,6 +19,7 @@ from rm_proxy.store.rows import NodeEvent, Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.writer import StoreUnavailableError
 from rm_proxy.views.history_models import LedgerRow
+from tests.rm_proxy.records import grant_record
 
 DAY_S = 86400.0
 START_S = datetime(2026, 11, 20, tzinfo=UTC).timestamp()
@@ -27,23 +28,7 @@ TWO = replace(ONE, id="application_1_0002", queue="root.b", user="bob", name="=c
 
 
 def grant(number: int, app: AppRecord = ONE, kind: Kind = Kind.QUEUEABLE, at_s: float = START_S) -> GrantRecord:
-    return GrantRecord(
-        container_id=f"container_{number}",
-        app_id=app.id,
-        attempt_id="appattempt",
-        kind=kind,
-        route_reason="",
-        node_id="n1:1",
-        wanted_node=None,
-        place_reason="",
-        scores=(),
-        unit="",
-        priority=20,
-        resources=Resources(512, 1),
-        expected_s=10.0,
-        asked_s=at_s,
-        granted_s=at_s,
-    )
+    return grant_record(f"container_{number}", app_id=app.id, kind=kind, asked_s=at_s, granted_s=at_s)
 
 
 def happened(seq: int, number: int, kind: EventKind, at_s: float = START_S, **more: Any) -> NodeEvent:

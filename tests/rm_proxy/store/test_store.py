@@ -21,25 +21,18 @@ from rm_proxy.store.tables import Base
 from rm_proxy.store.writer import BadRowError, StoreUnavailableError, Writer
 from rm_proxy.views.delays import OpenWaits, delays
 from tests.rm_proxy.databases import fresh
+from tests.rm_proxy.records import grant_record
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
 
 
 def grant(number: int, kind: Kind = Kind.QUEUEABLE, *, node: str = "n1:1", delay_s: float = 0.01) -> GrantRecord:
-    return GrantRecord(
-        container_id=f"container_1_0001_01_{number:06}",
-        app_id=APP.id,
-        attempt_id="appattempt_1_0001_000001",
+    return grant_record(
+        f"container_1_0001_01_{number:06}",
         kind=kind,
-        route_reason="rule 1",
         node_id=node,
         wanted_node=node if kind is Kind.QUEUEABLE else None,
-        place_reason="least wait",
         scores=(("n1:1", 1.5), ("n2:1", float("inf"))),
-        unit="s",
-        priority=20,
-        resources=Resources(512, 1),
-        expected_s=10.0,
         asked_s=2000.0 + number,
         granted_s=2000.0 + number + delay_s,
     )

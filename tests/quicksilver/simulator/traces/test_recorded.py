@@ -22,23 +22,17 @@ from quicksilver_lab.workloads.servers.postgres import Postgres
 from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.store.rows import NodeEvent, Row
 from rm_proxy.store.store import Store
+from tests.rm_proxy.records import grant_record
 
 ANN = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", (), 0, 990.0)
 
 
 def grant(app: int, number: int, asked_s: float, follows: int = 0, kind: Kind = Kind.QUEUEABLE) -> GrantRecord:
-    return GrantRecord(
-        container_id=f"c_{app}_{number}",
+    return grant_record(
+        f"c_{app}_{number}",
         app_id=f"application_1_{app:04}",
         attempt_id=f"appattempt_1_{app:04}_000001",
         kind=kind,
-        route_reason="rule 1",
-        node_id="n1:1",
-        wanted_node=None,
-        place_reason="least wait",
-        scores=(),
-        unit="s",
-        priority=20,
         resources=Resources(512 * number, 1),
         expected_s=float(number),
         asked_s=asked_s,
