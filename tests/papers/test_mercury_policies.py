@@ -10,8 +10,6 @@ from policies.model import AppView, Ask, ContainerView, Kind, NodeView, QueueVie
 from policies.place.topk_wait import POLICY as TOPK_WAIT
 from policies.place.topk_wait import TopKWait, rank_s
 from policies.quota.absolute import Absolute, quota
-from policies.quota.relative import Relative
-from policies.quota.relative import quota as relative
 from policies.route.hybrid_gq import HybridGQ, route
 from policies.route.only_g import POLICY as ONLY_G
 from policies.route.only_q import POLICY as ONLY_Q
@@ -87,16 +85,6 @@ def test_absolute_quota_of_the_paper() -> None:
     assert quota(ask(live_q=100), queue, Absolute(max_q=100)) == (
         "absolute: app1 has 100 queueable containers, its quota is 100"
     )
-
-
-def test_quota_2_is_twice_the_guaranteed_ones() -> None:
-    """§4.1: app1 can have queueable containers up to 2 times the number of its guaranteed ones."""
-    cfg = Relative(min_q=0)
-
-    def allowed(live_g: int, live_q: int) -> bool:
-        return relative(Ask(AppView("app1", live_g=live_g, live_q=live_q), 20, Resources(4096, 1)), QUEUE, cfg) is None
-
-    assert [allowed(50, live_q) for live_q in (0, 99, 100)] == [True, True, False]
 
 
 def test_tasks_of_jobs_that_were_submitted_earlier_run_first() -> None:

@@ -65,14 +65,6 @@ def test_vcores_that_the_nodemanager_lacks_count_too(name: str) -> None:
     assert victims(1, q("a"), q("b"), name=name, vcores=8) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_least_work_is_lost(name: str) -> None:
-    old_idle = q("a", started_s=0, attained_s=2.0)
-    young_busy = q("b", started_s=90, attained_s=9.0)
-    assert victims(1000, old_idle, young_busy, name=name) == ["a"]
-    assert victims(1025, old_idle, young_busy, name=name) == ["a", "b"]
-
-
 def test_wall_time_counts_where_nobody_measures() -> None:
     assert victims(1000, q("a", attained_s=30.0), q("b", started_s=80)) == ["b"]
     assert victims(1000, q("a", attained_s=10.0), q("b", started_s=80)) == ["a"]
