@@ -35,7 +35,7 @@ from quicksilver.manual.made_parts import with_part
 from quicksilver.policy.schema import SECTIONS
 from rm_proxy.api.received_report import MAX_NUMBER
 from rm_proxy.api.report_connections import FRAME_S, MAX_RECEIPTS, UNREAD_BYTES
-from rm_proxy.attempt.asks.ask_table import MAX_PARKED
+from rm_proxy.attempt.asks.ask_table import MAX_FORMS, MAX_PARKED
 from rm_proxy.attempt.completions import REMEMBERED_ENDS, REMEMBERED_KILLS, REMEMBERED_RELEASES
 from rm_proxy.attempt.promotion_requests import MAX_LATELY, MAX_OUTSTANDING
 from rm_proxy.attempt.routing.router import MAX_CREDITS, MAX_ROUTED
@@ -219,6 +219,7 @@ def _remembered() -> Sequence[Bound]:
     ends = f"{REMEMBERED_ENDS}; {REMEMBERED_RELEASES}; {REMEMBERED_KILLS}; in the journal {MAX_ENDED}"
     return (
         Bound("of an attempt: ends; releases; kills", ends, "the oldest is forgotten"),
+        Bound("priorities and sizes of asks whose rows are remembered", f"{MAX_FORMS}", "rows are made anew"),
         Bound("of an attempt: lost containers of a size to ask for again", f"{MAX_CREDITS}", "the oldest is forgotten"),
         Bound(
             "of an attempt: promotions under way; recent ones",
