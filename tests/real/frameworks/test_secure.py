@@ -162,7 +162,7 @@ def test_yarn_services(stack: LocalDaemons, tmp_path: Path) -> None:
     """A service without a keytab of its own: its master logs in with tokens alone."""
     component = {"number_of_containers": 2, "launch_command": "sleep 900", "resource": {"cpus": 1, "memory": "256"}}
     file = tmp_path / "service.json"
-    file.write_text(json.dumps({"name": "web", "version": "1", "components": [{"name": "web", **component}]}))
+    file.write_text(json.dumps({"name": "web", "version": "1", "components": [{"name": "page", **component}]}))
 
     def app(*arguments: str) -> str:
         return stack.cluster.hadoop("application", "app", *arguments).stdout
@@ -195,4 +195,5 @@ def test_applications(stack: LocalDaemons, tmp_path: Path, monkeypatch: pytest.M
         application = application_of(result.output)
         tally = watch.tally(application)
         print(application, tally)
-        assert tally.rm_opportunistic >= 1 and tally.ran == tally.granted == 4 and tally.disagreeing == (), tally
+        assert tally.granted == tally.rm_opportunistic == 4 and tally.disagreeing == (), tally
+        assert 3 <= tally.ran == tally.nm_opportunistic, tally  # of the four cores one is the master's
