@@ -1,6 +1,8 @@
 """The words that policies share: what a node has room for, and what a queue uses when one more is asked for."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.common.node_candidates import load
 from policies.model import NodeView, ParentView, QueueView, Resources
@@ -55,3 +57,36 @@ def test_one_more_counts_for_the_queue_its_parents_its_user_and_the_cluster() ->
     assert after.cluster_used_q == Resources(951, 12)
     assert after.plus("bob", Resources(-1, -1)).used_q == Resources(150, 3)
     assert before.user_used_q == {"eve": Resources(60, 1)}, "views do not change"
+
+
+@given(
+    used=st.lists(st.integers(0, 5), min_size=4, max_size=4),
+    capacity=st.tuples(st.integers(0, 8), st.integers(0, 8)),
+    size=st.tuples(st.integers(0, 4), st.integers(0, 4)),
+    queue=st.integers(0, 1),
+    slots=st.sampled_from((0, 2, 12)),
+    containers=st.integers(0, 3),
+    limit_q=st.none() | st.integers(0, 8),
+)
+def test_the_load_where_it_starts_is_that_of_the_node(
+    used: list[int],
+    capacity: tuple[int, int],
+    size: tuple[int, int],
+    queue: int,
+    slots: int,
+    containers: int,
+    limit_q: int | None,
+) -> None:
+    view = NodeView(
+        "n:1",
+        usable=True,
+        capacity=Resources(*capacity),
+        used_g=Resources(*used[:2]),
+        used_q=Resources(*used[2:]),
+        queue_length=queue,
+        slots=slots,
+        containers=containers,
+        limit_q=None if limit_q is None else Resources(limit_q, limit_q),
+    )
+    resources = Resources(*size)
+    assert view.load_where_it_starts(resources) == (view.load if view.starts(resources) else None)

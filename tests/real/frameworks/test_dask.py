@@ -21,6 +21,8 @@ from tests.real.applications.test_examples import environment, log
 from tests.real.policies.test_admission import admitting
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(600)]
+SCRATCH = Path("/tmp/dask-scratch-space")
+"""Where Dask keeps its files unless an application says otherwise."""
 APPLICATION = re.compile(r"application_\d+_\d+")
 
 
@@ -30,6 +32,7 @@ def test_elastic_workers_are_queueable(
     monkeypatch.setenv("HADOOP_CONF_DIR", str(overlay_cluster.conf_dir))
     monkeypatch.setenv(HOME, str(tmp_path / "home"))
     python = environment(tmp_path / "dask", "dask", "distributed")
+    existed = SCRATCH.exists()
     values = [f"python={python}", "elastic-workers=2"]
 
     def program(*arguments: object) -> Result:
@@ -48,3 +51,4 @@ def test_elastic_workers_are_queueable(
         tally = watch.tally(match[0])
         assert (tally.granted, tally.rm_opportunistic, tally.nm_opportunistic) == (5, 2, 2), tally
         assert tally.disagreeing == ()
+    assert not SCRATCH.exists() or existed

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ def compare(
         load.connect(asyncio.run(submit(rig.rm_client, max(masters), progress)))
         for number, phase in enumerate(phases):
             order = (0, 1) if number % 2 == 0 else (1, 0)
-            done = {side: load.run(LoadPhase(**(asdict(phase) | {"share": side}))) for side in order}
+            done = {side: load.run(replace(phase, share=side)) for side in order}
             samples.setdefault(_title(phase), []).append((done[0], done[1]))
     figures = {title: relay_figures(pairs) for title, pairs in samples.items()}
     for title, figure in figures.items():

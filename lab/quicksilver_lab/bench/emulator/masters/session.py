@@ -43,7 +43,7 @@ class MasterLife:
             self.wake.set_result(None)
 
     async def wait(self, seconds: float) -> None:
-        """Wait for so long, or until it is roused."""
+        """Wait for some seconds, or until `rouse` is called."""
         loop = asyncio.get_running_loop()
         self.wake = loop.create_future()
         timer = loop.call_later(seconds, self.rouse)
