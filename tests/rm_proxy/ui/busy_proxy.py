@@ -13,7 +13,7 @@ from rm_proxy.domain.records import AppRecord, ChangeRecord, CompletionRecord, D
 from rm_proxy.history.queue_counts import QueueHistory, QueueSample
 from rm_proxy.store.rows import NodeEvent, Row
 from rm_proxy.yarn.models import YarnQueue
-from tests.rm_proxy.api.test_app import grant
+from tests.rm_proxy.records import grant_record
 from tests.rm_proxy.ui.small_proxy import SmallProxy
 from tests.rm_proxy.yarn_messages import APP, Am, cid, node_id, report, row
 
@@ -96,8 +96,9 @@ def _container(rng: Random, number: int, asked_s: float) -> list[Row]:
     kind = Kind.QUEUEABLE if number % 4 else Kind.GUARANTEED
     node, name = node_id(1 + number % 3), cid(number)
     granted_s = asked_s + (rng.uniform(0.002, 0.02) if kind is Kind.QUEUEABLE else rng.uniform(0.8, 3))
-    made: GrantRecord = grant(
-        number, container_id=name, app_id=APP, attempt_id=APP.replace("application", "appattempt") + "_000001",
+    made: GrantRecord = grant_record(
+        name, app_id=APP, attempt_id=APP.replace("application", "appattempt") + "_000001",
+        place_reason="least wait of 50 drawn",
         kind=kind, node_id=node, wanted_node=node, asked_s=asked_s, granted_s=granted_s,
         route_reason="rule 1 (everything): only_q: everything is queueable" if kind is Kind.QUEUEABLE else
         "quota: queue root.batch is at its share",
