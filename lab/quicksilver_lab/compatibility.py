@@ -36,6 +36,12 @@ class Disturbance(StrEnum):
     SIDECAR = "sidecar restart"
     RM = "rm restart"
     NM = "nm restart"
+    MASTER = "master killed"
+    NODE = "node lost"
+    WORK = "guaranteed work"
+
+
+Mode = Literal["G", "Q", "LAS", "KILL"]
 
 
 class Cell(BaseModel):
@@ -47,8 +53,8 @@ class Cell(BaseModel):
     """Hadoop's, such as "3.4.2"; of a mixed cluster "RM 3.4.2, NMs 3.3.6"."""
     framework: str
     """Such as "MapReduce"."""
-    mode: Literal["G", "Q", "LAS"]
-    """Its containers: guaranteed, queueable, or queueable ones that give way by shrinking."""
+    mode: Mode
+    """Its containers: guaranteed, queueable, and queueable ones that give way by shrinking or are killed for it."""
     event: Disturbance = Disturbance.NONE
     outcome: Literal["passed", "failed"] = "passed"
     cause: str = Field("", max_length=_LONGEST_CAUSE)
@@ -68,6 +74,9 @@ _COLUMNS: Final = {
     Disturbance.SIDECAR: "sidecar restarts",
     Disturbance.RM: "ResourceManager restarts",
     Disturbance.NM: "NodeManager restarts",
+    Disturbance.MASTER: "master killed",
+    Disturbance.NODE: "node lost",
+    Disturbance.WORK: "guaranteed work beside",
 }
 _CELLS: Final = TypeAdapter(list[Cell])
 
@@ -88,20 +97,19 @@ def save(cell: Cell, folder: Path) -> None:
 
 
 @contextmanager
-def recorded(
-    version: str, framework: str, mode: Literal["G", "Q", "LAS"], event: Disturbance = Disturbance.NONE
-) -> Iterator[None]:
+def recorded(version: str, framework: str, mode: Mode, event: Disturbance = Disturbance.NONE) -> Iterator[None]:
     """Record how the with block ends, where the environment names a folder for results; its exception goes on."""
     try:
         yield
     except Exception as error:
         cause = (str(error).strip().splitlines() or [type(error).__name__])[0][:_LONGEST_CAUSE]
-        _record(Cell(version=version, framework=framework, mode=mode, event=event, outcome="failed", cause=cause))
+        record(Cell(version=version, framework=framework, mode=mode, event=event, outcome="failed", cause=cause))
         raise
-    _record(Cell(version=version, framework=framework, mode=mode, event=event))
+    record(Cell(version=version, framework=framework, mode=mode, event=event))
 
 
-def _record(cell: Cell) -> None:
+def record(cell: Cell) -> None:
+    """Write a result with commit and date, where the environment names a folder for results."""
     folder = os.environ.get(VARIABLE)
     if folder:
         save(cell.model_copy(update={"commit": _commit(), "date": _today().isoformat()}), Path(folder))

@@ -54,7 +54,8 @@ def test_the_table_says_what_ran_and_what_did_not() -> None:
     ]
     (row,) = list(rows(cells))[2:]
     assert row == (
-        "| 3.1.1 | Tez | Q | **passed** | not run | not run | not run | **failed**: a\\|b | abc, 2026-11-26 |"
+        "| 3.1.1 | Tez | Q | **passed** | not run | not run | not run | **failed**: a\\|b | not run | "
+        "not run | not run | abc, 2026-11-26 |"
     )
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -100,14 +100,14 @@ def told() -> Iterator[list[str]]:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("how", ["stop", "kill_all"])
-def test_postgresql_goes_down_under_load(postgres: Postgres, how: str) -> None:
-    store = Store(fresh(postgres, f"load_{how}"))
+@pytest.mark.parametrize("end", [Postgres.stop, Postgres.kill_all])
+def test_postgresql_goes_down_under_load(postgres: Postgres, end: Callable[[Postgres], None]) -> None:
+    store = Store(fresh(postgres, f"load_{end.__name__}"))
     load = Load(store)
     with told() as lines:
         load.start()
         load.wait_for("store_rows_total", 200, table="grants")
-        getattr(postgres, how)()
+        end(postgres)
         try:
             while load.writer.outage is None:
                 threading.Event().wait(0.01)

@@ -10,9 +10,12 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+import psutil
 
 from quicksilver_lab.workloads.errors import WorkloadError
 
@@ -102,6 +105,17 @@ class Postgres:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def kill_all(self) -> None:
+        """End all of its processes at once, as a power cut would."""
+        if self._process is None:
+            return
+        children = psutil.Process(self._process.pid).children()
+        self._process.send_signal(signal.SIGSTOP)  # it must not tidy up
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        self.kill()
 
     def _answers(self) -> bool:
         command = [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]

@@ -1,0 +1,143 @@
+"""`python -m quicksilver_lab.frameworks.matrix`: jobs of each framework while parts of the cluster end.
+
+A cell is one job. It passed when the job's result is right, its containers are of the expected type, and no attempt
+failed without a reason. With QUICKSILVER_COMPATIBILITY in the environment the cells become rows of the table in
+docs/compatibility.md. The last line is all cells as JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import click
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver_lab.cluster import ClusterError
+from quicksilver_lab.cluster.local_daemons import LocalDaemons, running
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
+from quicksilver_lab.compatibility import Cell, Disturbance, Mode, record
+from quicksilver_lab.frameworks.matrix.cell_events import CORES, EVENTS, MAY_FAIL, CellRun, cluster_of
+from quicksilver_lab.frameworks.matrix.cell_jobs import CellFramework, CellJob, frameworks
+from quicksilver_lab.workloads.clients import Clients, Progress
+from quicksilver_lab.workloads.environment import Progresses, finish, interruptible, one_line_errors
+from quicksilver_lab.workloads.errors import JobFailedError
+from quicksilver_lab.workloads.records import RecordsWatch, RecordTally
+from quicksilver_lab.workloads.spark import DEFAULT_PYTHON
+
+MODES: Final[Sequence[Mode]] = get_args(Mode)
+_NAMES: Final = tuple(frameworks(DEFAULT_PYTHON))
+_READY_S: Final = 120.0
+_LONGEST_CAUSE: Final = 200
+
+
+def policies_of(mode: Mode, application_type: str) -> Mapping[str, Any]:
+    """Return the section `policies:` of a mode: the framework's containers as it says, all others guaranteed."""
+    if mode == "LAS":
+        return {"preset": "kairos"}
+    queueable = {"match": {"type": application_type}, "policy": "only_q"}
+    rules: dict[str, Any] = {"preset": "default", "routes": [] if mode == "G" else [queueable]}
+    return rules | ({"preempt": {"policy": "kill_newest"}} if mode == "KILL" else {})
+
+
+@dataclass(frozen=True, slots=True)
+class DisturbedJobs:
+    """A cluster with daemons, and the framework whose jobs are disturbed."""
+
+    framework: CellFramework
+    stack: LocalDaemons
+    version: str
+
+    def cell(self, mode: Mode, event: Disturbance) -> Cell:
+        """Run one cell."""
+        cause = ""
+        cluster = self.stack.cluster
+        with RecordsWatch(cluster) as watch, Clients() as together:
+            name = f"{self.framework.name}-{mode}-{event}".replace(" ", "-").lower()
+            try:
+                job = self.framework.start(name, together)
+                run = CellRun(cluster, self.stack, watch, self._started(job, watch), [])
+                EVENTS[event](run)
+                cause = job.mistake(event in MAY_FAIL) or type_mistake(watch.tally(run.application), mode)
+                run.repair()
+            except (QuicksilverError, ClusterError) as error:
+                cause = str(error).splitlines()[0]
+        return Cell(
+            version=self.version,
+            framework=self.framework.name,
+            mode=mode,
+            event=event,
+            outcome="failed" if cause else "passed",
+            cause=cause[:_LONGEST_CAUSE],
+        )
+
+    def _started(self, job: CellJob, watch: RecordsWatch) -> str:
+        """Wait until some tasks run; return the application."""
+        deadline = time.monotonic() + _READY_S
+        while time.monotonic() < deadline and not job.ended():
+            if job.application and watch.tally(job.application).ran >= self.framework.tasks:
+                return job.application
+            time.sleep(0.2)
+        raise JobFailedError(
+            f"{self.framework.tasks} tasks do not run", place=self.framework.name, remedy="read logs/clients"
+        )
+
+
+def type_mistake(tally: RecordTally, mode: Mode) -> str:
+    """Return what is wrong with the types of containers, by YARN's records; empty when nothing is."""
+    expected = 0 if mode == "G" else tally.ran
+    right = tally.ran and tally.nm_opportunistic == expected
+    return "" if right else f"{tally.nm_opportunistic} of {tally.ran} containers were queueable"
+
+
+@click.command()
+@click.option(
+    "--workdir", type=click.Path(file_okay=False, path_type=Path), default=Path("run/matrix"), show_default=True
+)
+@click.option("--base-port", default=23000, show_default=True, help="First port of the cluster.")
+@click.option("--hadoop", type=click.Choice(list(RELEASES)), default=DEFAULT, show_default=True)
+@click.option("--framework", "names", type=click.Choice(_NAMES), multiple=True, default=_NAMES, show_default=True)
+@click.option("--mode", "modes", type=click.Choice(MODES), multiple=True, default=MODES, show_default=True)
+@click.option("--event", "events", type=click.Choice([str(e) for e in EVENTS]), multiple=True, help="Default: all.")
+@click.option("--python", type=click.Path(path_type=Path), default=DEFAULT_PYTHON, show_default=True, help="Spark's.")
+@one_line_errors
+def main(
+    workdir: Path,
+    base_port: int,
+    hadoop: str,
+    names: Sequence[str],
+    modes: Sequence[Mode],
+    events: Sequence[str],
+    python: Path,
+) -> None:
+    """Run the cells of all frameworks, modes and events with one version of Hadoop; exit code 1 when one fails."""
+    progress: Progress = Progresses()
+    cells: list[Cell] = []
+    happenings = [Disturbance(event) for event in events] or list(EVENTS)
+    with interruptible(), cluster_of(workdir.absolute(), base_port, hadoop) as cluster:
+        for name in names:
+            try:
+                framework = frameworks(python)[name](cluster)
+            except (QuicksilverError, ClusterError) as error:
+                progress(f"{name} cannot be installed: {str(error).splitlines()[0]}")
+                continue
+            for mode in modes:
+                policies = policies_of(mode, framework.application_type)
+                with running(cluster, policies=policies, sidecar={"vcores": CORES}) as stack:
+                    for event in happenings:
+                        cells.append(DisturbedJobs(framework, stack, hadoop).cell(mode, event))
+                        record(cells[-1])
+                        progress(", ".join(filter(None, _words(cells[-1]))))
+    result = {"cells": [cell.model_dump(mode="json", exclude={"commit", "date"}) for cell in cells]}
+    finish(result, bool(cells) and all(cell.outcome == "passed" for cell in cells))
+
+
+def _words(cell: Cell) -> tuple[str, ...]:
+    return (cell.version, cell.framework, cell.mode, cell.event, cell.outcome, cell.cause)
+
+
+if __name__ == "__main__":
+    main()
