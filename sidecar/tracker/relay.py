@@ -257,7 +257,7 @@ class TrackerRelay:
         """Report the keys of a heartbeat, or of an answer to a registration, where they are news."""
         if not (container.bytes and nm.bytes):
             return
-        seen = NodeKeysSeen(node_id, _key(container), _key(nm), self._rm_identifier)
+        seen = NodeKeysSeen(node_id, key_of(container), key_of(nm), self._rm_identifier)
         if seen != self._seen:
             self._seen = seen
             self._out.append(seen)
@@ -326,7 +326,8 @@ class TrackerRelay:
         self._out.append(PassesThrough(reason, encrypted))
 
 
-def _key(key: MasterKeyProto) -> NodeMasterKey:
+def key_of(key: MasterKeyProto) -> NodeMasterKey:
+    """Return a key as this package has it."""
     return NodeMasterKey(key.key_id, key.bytes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,6 +16,7 @@ from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver_lab.bench.emulator.nodes.node import EmulatedNode
 from quicksilver_lab.bench.emulator.nodes.nodes import Accept
+from quicksilver_lab.bench.emulator.nodes.tracker import Tracker
 from quicksilver_lab.bench.emulator.reports import Traffic
 from quicksilver_lab.bench.emulator.rm import NodeShape
 from quicksilver_lab.bench.emulator.site import EmulatedSite, Wiring
@@ -22,7 +24,10 @@ from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons, LocalDaemonsError
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
+from sidecar.tracker.key_sender import message_of
+from sidecar.tracker.relay import NodeKeysSeen, key_of
 
+_OWN_GRANTS: Final = re.compile(r'^quicksilver_proxy_own_grants_total{result="(\w+)"} (\S+)$', re.MULTILINE)
 _READY_S: Final = 90.0
 _POLL_S: Final = 0.1
 
@@ -34,8 +39,12 @@ class EmulatedQuicksilver:
     stack: LocalDaemons
     shape: NodeShape
     wiring: Wiring
+    own_grants: bool = False
+    """Whether the proxy grants queueable containers itself, and gets the nodes' master keys."""
     sites: dict[str, EmulatedSite] = field(default_factory=dict)
     """By node id."""
+    trackers: dict[str, Tracker] = field(default_factory=dict)
+    """By node id: what knows the master keys."""
 
     @property
     def proxy_pid(self) -> int:
@@ -51,7 +60,7 @@ class EmulatedQuicksilver:
         capacity = Resources(believed.memory_mb, self.shape.vcores)
         site = EmulatedSite(node.id, capacity, float(believed.vcores), node, self.wiring)
         node.observer = site
-        self.sites[node.id] = site
+        self.sites[node.id], self.trackers[node.id] = site, node.tracker
         return site.client
 
     async def start(self, count: int) -> None:
@@ -59,19 +68,35 @@ class EmulatedQuicksilver:
         for node_id, site in self.sites.items():
             await site.start(node_id.rpartition(":")[0])
         await asyncio.to_thread(_await, self.stack, count)
+        if self.own_grants:
+            await asyncio.to_thread(self._report_keys)
+
+    def _report_keys(self) -> None:
+        """Send the nodes' master keys, as their tracker relays do. Raises requests.RequestException."""
+        for node_id, tracker in self.trackers.items():
+            seen = NodeKeysSeen(
+                node_id, key_of(tracker.container_key), key_of(tracker.nm_token_key), tracker.rm_identifier
+            )
+            url = f"{self.stack.url}/v1/nodes/{node_id}/keys"
+            self.stack.call("POST", url, json=message_of(seen).model_dump(mode="json")).raise_for_status()
 
     def waiting(self) -> int:
         """Return how many starts wait in the sidecars' queues."""
         return sum(len(site.node.state.queue) for site in self.sites.values())
 
     def counts(self) -> dict[str, int]:
-        """Return what the sites' REST came to, and how often their sidecars shed by cause and had way made, by how."""
+        """Return what the sites' REST came to, how often their sidecars shed by cause and had way made, by how, and what
+        the proxy granted itself. Raises requests.RequestException.
+        """
         counts = {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
         for counter, label in ((self.wiring.metrics.sheds, "cause"), (self.wiring.metrics.preemptions, "way")):
             for sample in next(iter(counter.collect())).samples:
                 if sample.name.endswith("_total") and sample.value:
                     name = sample.name.removeprefix("quicksilver_sidecar_").removesuffix("_total")
                     counts[f"{name}_{sample.labels[label]}"] = int(sample.value)
+        if self.own_grants:
+            text = self.stack.call("GET", f"{self.stack.url}/metrics").text
+            counts |= {f"own_grants_{result}": int(float(value)) for result, value in _OWN_GRANTS.findall(text)}
         return counts
 
 
@@ -85,7 +110,7 @@ async def quicksilver(
     settings = SidecarSettings(reserve_mb=0)
     address = stack.proxy_rest
     wiring = Wiring(Policies.load(policies), settings, (address.host, address.port), SidecarMetrics(), Traffic())
-    instance = EmulatedQuicksilver(stack, shape, wiring)
+    instance = EmulatedQuicksilver(stack, shape, wiring, bool(proxy.get("own_grants")))
     try:
         await asyncio.to_thread(stack.start_proxy)
         await asyncio.to_thread(_await, stack, 0)

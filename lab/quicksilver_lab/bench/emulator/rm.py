@@ -14,6 +14,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.daemons import node_states
+from quicksilver_lab.cluster.runtime.releases import DEFAULT
 from quicksilver_lab.cluster.spec import ClusterSpec, RmAddresses
 
 RM_OPTIONS: Final = ("-Xmx2g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
@@ -43,11 +44,15 @@ class RmOptions:
     """What differs from a stock ResourceManager; `yarn` and `capacity_scheduler` are laid over all else."""
 
     base_port: int = 19000
+    hadoop: str = DEFAULT
+    """Its version, one of `RELEASES`."""
     scheduler: Literal["capacity", "fair"] = "capacity"
     heartbeat_s: float = 1.0
     """Interval that the ResourceManager gives NodeManagers; 1 s is Hadoop's default."""
     behind_proxy: bool = False
     """The overlay: the scheduler service listens on `moved_scheduler`, `scheduler` is left to the proxy."""
+    own_grants: bool = False
+    """With `behind_proxy`: it takes containers that the proxy granted itself."""
     yarn: Mapping[str, str] = field(default_factory=dict)
     capacity_scheduler: Mapping[str, str] = field(default_factory=dict)
     fair_scheduler: Mapping[str, str] = field(default_factory=dict)
@@ -98,8 +103,10 @@ def spec(workdir: Path, shape: NodeShape, options: RmOptions) -> ClusterSpec:
     return ClusterSpec(
         workdir=workdir,
         base_port=options.base_port,
+        hadoop=options.hadoop,
         rm_only=True,
         overlay=options.behind_proxy,
+        own_grants=options.own_grants,
         node_vcores=shape.vcores,
         node_memory_mb=shape.memory_mb,
         min_allocation_mb=options.min_allocation_mb,

@@ -24,6 +24,7 @@ from quicksilver_lab.bench.mercury.competitors import OWN_OPPORTUNISTIC
 from quicksilver_lab.bench.mixes.goals import TUNED
 from quicksilver_lab.bench.mixes.mixes import BY_NAME as MIXES
 from quicksilver_lab.bench.mixes.mixes import GUARANTEES, Mix, halved, mix_named, resized
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
 from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 PLANS: Final = Path(__file__).parents[2] / "plans"
@@ -103,6 +104,8 @@ class ExperimentPlan(SettingsModel):
     """From 1 to this one."""
     lanes: int = Field(1, ge=1, le=8)
     """Runs at a time; a second one bends the latencies of the first."""
+    hadoop: Annotated[str, known("version of Hadoop", RELEASES)] = DEFAULT
+    """Of the ResourceManager."""
     cluster: PlannedCluster = PlannedCluster()
     halved: bool = False
     """Whether mixes have half of their jobs, closed ones half of their window."""
@@ -195,7 +198,7 @@ class ExperimentPlan(SettingsModel):
 
     def step(self, jobs: PlannedJobs, competitor: str, seed: int) -> Step:
         """Return one run."""
-        return Step(jobs.name, competitor, seed, partial(self.mix, jobs))
+        return Step(jobs.name, competitor, seed, partial(self.mix, jobs), self.hadoop)
 
     def expected_s(self) -> float:
         """Return about how long the runs take one after the other. Raises QuicksilverError of a trace."""
@@ -246,8 +249,9 @@ def changed(
     competitors: Sequence[str] = (),
     seeds: int | None = None,
     trace: Path | None = None,
+    hadoop: str | None = None,
 ) -> ExperimentPlan:
-    """Return a plan with these workloads and competitors alone, other seeds, and the file of its traces.
+    """Return a plan with these workloads and competitors alone, other seeds and version, and the file of its traces.
 
     A mix that the plan does not have is added. Workloads with competitors of their own keep those that are named; all
     others run under those that are named, whether the plan has them or not. Raises QuicksilverError.
@@ -269,6 +273,8 @@ def changed(
             data["seeds"], entry["seeds"] = seeds, None
         if trace is not None and entry.get("trace"):
             entry["trace"]["file"] = str(trace)
+    if hadoop is not None:
+        data["hadoop"] = hadoop
     result, mistakes = validate(ExperimentPlan, data)
     if result is None:
         raise QuicksilverError("; ".join(map(str, mistakes)), place="the plan with these options", remedy=_REMEDY)

@@ -25,6 +25,7 @@ from quicksilver_lab.bench.experiment.result import result, take
 from quicksilver_lab.bench.harm import sentence
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver_lab.bench.page.pages import beside
+from quicksilver_lab.cluster.runtime.releases import RELEASES
 from quicksilver_lab.workloads.environment import interruptible
 
 Runs = dict[tuple[str, str], list[RunResult]]
@@ -67,6 +68,9 @@ def _read_traces(plan: ExperimentPlan, copy: Path | None) -> None:
 @click.option("--competitors", default="", callback=_listed, help="Only these, with commas.  [default: as planned]")
 @click.option("--seeds", type=click.IntRange(1, 30), help="Seeds 1 to this one.  [default: as planned]")
 @click.option("--lanes", type=click.IntRange(1, 8), help="Runs at a time.  [default: as planned]")
+@click.option(
+    "--hadoop", type=click.Choice(list(RELEASES)), help="The ResourceManager's version.  [default: as planned]"
+)
 @click.option("--trace", "file", type=click.Path(path_type=Path), help="File of the plan's trace.")
 @click.option(
     "--write", "copy", type=click.Path(path_type=Path), help="Write the trace's fitted jobs as DynoYARN's; run none."
@@ -81,6 +85,7 @@ def run(
     competitors: list[str],
     seeds: int | None,
     lanes: int | None,
+    hadoop: str | None,
     file: Path | None,
     copy: Path | None,
     workdir: Path,
@@ -97,7 +102,7 @@ def run(
         click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
 
     try:
-        planned = changed(load(plan, quick), workloads, competitors, seeds, file)
+        planned = changed(load(plan, quick), workloads, competitors, seeds, file, hadoop)
         if (file or copy) and not any(jobs.trace for jobs in planned.workloads):
             raise QuicksilverError("no workload of the plan is a trace", place=plan, remedy="take the plan `trace`")
         _read_traces(planned, copy)

@@ -25,6 +25,7 @@ from quicksilver_lab.bench.mercury.competitors import BY_NAME
 from quicksilver_lab.bench.mixes import guarantees
 from quicksilver_lab.bench.mixes.bound import Omniscient, Slots
 from quicksilver_lab.bench.mixes.mixes import Mix
+from quicksilver_lab.cluster.runtime.releases import DEFAULT
 from quicksilver_lab.papers.workloads.mercury import WORKLOADS
 
 BOUNDS: Final = ("bound", "bound_preemptive", "bound_endless")
@@ -55,6 +56,8 @@ class Step:
     """Of the jobs."""
     source: Callable[[], Mix]
     """Returns what is run."""
+    hadoop: str = DEFAULT
+    """The ResourceManager's version."""
 
     @property
     def mix(self) -> Mix:
@@ -85,6 +88,8 @@ def spec(step: Step, jobs: Offered, base_port: int) -> RunSpec:
         shape=node,
         rm=RmOptions(
             base_port=base_port,
+            hadoop=step.hadoop,
+            own_grants=competitor.own_grants,
             scheduler=competitor.scheduler,
             heartbeat_s=size.heartbeat_s,
             behind_proxy=competitor.quicksilver,
@@ -111,6 +116,7 @@ def spec(step: Step, jobs: Offered, base_port: int) -> RunSpec:
         window_s=jobs[-1].arrives_s - WARM_S + 1.0 if isinstance(jobs, Sequence) else size.window_s,
         drain_s=size.drain_s,
         policies=policies,
+        proxy={"own_grants": True} if competitor.own_grants else {},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from policies.config.presets import DEFAULT, PRESETS, PresetName
@@ -70,6 +70,8 @@ class Competitor:
     """That section of quicksilver.yaml; None without quicksilver."""
     extra: int = 0
     """Containers beside the cores that a node may have shrunk (Q of Kairos)."""
+    own_grants: bool = False
+    """Whether the proxy grants queueable containers itself."""
 
     @property
     def quicksilver(self) -> bool:
@@ -126,6 +128,12 @@ def _on_preset(competitor: str, preset: PresetName, note: str, extra: int, **cha
         policies={"preset": preset} | changed,
         extra=extra,
     )
+
+
+def _own_grants() -> Competitor:
+    usual = _preset(DEFAULT)
+    note = f"preset {DEFAULT}; the proxy grants queueable containers itself"
+    return replace(usual, name="quicksilver_own_grants", note=note, own_grants=True)
 
 
 def _extra(preset: PresetName) -> int:
@@ -195,6 +203,7 @@ ALL: Final = (
         most=1000,
     ),
     *(_preset(name) for name in PRESETS),
+    _own_grants(),
     _on_preset(
         "quicksilver_probes",
         "hawk",

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from lab.tests.bench.experiment.steps import plan_of
+from lab.tests.bench.experiment.steps import jobs_of, plan_of
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench.experiment.plan import BEST, ExperimentPlan, changed, load, plans
+from quicksilver_lab.bench.experiment.step import spec
 from quicksilver_lab.bench.mercury.competitors import BY_NAME, OWN_OPPORTUNISTIC
 from quicksilver_lab.bench.mixes.mixes import ALL, GUARANTEES
 
@@ -140,3 +141,13 @@ def test_workloads_and_competitors_are_chosen_and_others_are_added() -> None:
 def test_options_that_fit_no_plan_are_refused(options: dict[str, Any], error: str) -> None:
     with pytest.raises(QuicksilverError, match=error):
         changed(load("mercury"), **options)
+
+
+def test_a_plan_names_the_version_of_hadoop() -> None:
+    plan = changed(plan_of("facebook_77", competitors=["quicksilver_own_grants", "quicksilver"]), hadoop="3.1.1")
+    own, usual = (spec(step, jobs_of(step), 23000) for step in plan.steps(1, lambda _: None))
+    assert (own.rm.hadoop, own.rm.own_grants, own.proxy) == ("3.1.1", True, {"own_grants": True})
+    assert (usual.rm.hadoop, usual.rm.own_grants, usual.proxy) == ("3.1.1", False, {})
+    assert own.policies == usual.policies
+    with pytest.raises(QuicksilverError, match=r"no version of Hadoop is named 2\.7"):
+        changed(plan, hadoop="2.7")
