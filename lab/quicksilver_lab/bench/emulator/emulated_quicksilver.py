@@ -85,8 +85,9 @@ class EmulatedQuicksilver:
         return sum(len(site.node.state.queue) for site in self.sites.values())
 
     def counts(self) -> dict[str, int]:
-        """Return what the sites' REST came to, how often their sidecars shed by cause and had way made, by how, and what
-        the proxy granted itself. Raises requests.RequestException.
+        """Return what the sites' REST came to, how often their sidecars shed by cause and had way made, by how.
+
+        With own grants also what the proxy granted itself. Raises requests.RequestException.
         """
         counts = {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
         for counter, label in ((self.wiring.metrics.sheds, "cause"), (self.wiring.metrics.preemptions, "way")):
