@@ -120,7 +120,8 @@ def main(
     with interruptible(), cluster_of(workdir.absolute(), base_port, hadoop) as cluster:
         for name in names:
             try:
-                framework = frameworks(python)[name](cluster)
+                with running(cluster, policies={}, sidecar={"vcores": CORES}):  # Hive's tables are made by a job
+                    framework = frameworks(python)[name](cluster)
             except (QuicksilverError, ClusterError) as error:
                 progress(f"{name} cannot be installed: {str(error).splitlines()[0]}")
                 continue
