@@ -32,6 +32,9 @@ WITHIN_S: Final = 180.0
 """What must come may take this long where three clusters share two cores."""
 _POLL_S: Final = 0.2
 _SHED: Final = re.compile(r'event="container shed" container=(container_\w+)')
+_STOPPED: Final = re.compile(
+    r'event="container stopped" container=(container_\w+) .*why="stopped by the application master"'
+)
 _PLAIN: Final[Mapping[str, str]] = {
     "mapreduce.map.speculative": "false",  # a slow attempt beside a second one would be killed
     "mapreduce.reduce.speculative": "false",
@@ -167,12 +170,14 @@ def submitted(client: Client) -> str:
 
 
 def taken_back(stack: LocalDaemons, granted: RecordedGrants, app: str) -> int:
-    """Return how many of an application's containers were given back before they started, each by its sidecar.
+    """Return how many of an application's containers its sidecars gave back before they started.
 
-    On a machine that is busy a place may come free late: what was bound to it ahead goes to another node then.
+    Its master gives others back, such as the second copy of a task whose first one ended. On a machine that is busy a
+    place may come free late: what was bound to it ahead goes to another node then.
     """
     back = {container for container in granted.released if application_of(container) == app}
     logs = "".join(stack.log(node.name).read_text() for node in stack.cluster.spec.node_addresses)
+    back -= set(_STOPPED.findall(logs))
     shed = set(_SHED.findall(logs))
     assert back <= shed, f"given back, and no sidecar says why: {back - shed}"
     return len(back)

@@ -39,6 +39,9 @@ VERSION: Final = "3.4.2"
 ENDED_S: Final = 240.0
 TEXT: Final = make_text(600)
 SOURCE: Final = "/tools/input/text"
+LONG_TEXT: Final = make_text(24_000)
+"""Of which a fourth does not fit into the pipe to a program that sleeps: its map stays below 100 %."""
+LONG_SOURCE: Final = "/tools/long/text"
 WORDS: Final = r"tr -s " + r'"[:space:]" "\n" | sort | uniq -c | awk "{print \$2 \"\t\" \$1}"'
 SUMS: Final = r'awk "{sum[\$1] += \$2} END {for (word in sum) print word \"\t\" sum[word]}"'
 COPIES: Final = 4
@@ -198,13 +201,14 @@ def test_the_slow_one_of_two_copies_is_stopped_by_the_master(stack: LocalDaemons
     mapper = f"case $mapreduce_task_attempt_id in *_m_00000{LATE_MAP}_0) sleep 600;; esac; cat"
     properties = own(MAPS, mapreduce_map_speculative="true")
     with recorded(VERSION, "MapReduce, speculative maps", "Q"), RecordsWatch(stack.cluster) as watch:
-        job = tools.streaming("speculative", SOURCE, "/tools/speculative", mapper, own=properties)
+        put_text(stack.cluster, LONG_SOURCE, LONG_TEXT)
+        job = tools.streaming("speculative", LONG_SOURCE, "/tools/speculative", mapper, own=properties)
         result, tally = ended(stack.cluster, job, watch)
         assert (result.maps, result.failed_attempts, result.killed_attempts) == (MAPS, 0, 1), result
         assert tally.granted == MAPS + 1 and all_queueable(tally), tally
         hdfs = Hdfs(stack.cluster)
         lines = "".join(hdfs.read(path).decode() for path in hdfs.files("/tools/speculative"))
-        assert sorted(line.strip() for line in lines.splitlines()) == sorted(TEXT.splitlines())
+        assert sorted(line.strip() for line in lines.splitlines()) == sorted(LONG_TEXT.splitlines())
         assert stack.get("/v1/kills")["items"] == [], "its end is the master's own doing"
         decisions = stack.get(f"/v1/decisions?app={result.application_id}&limit=100")["items"]
         assert [decision["kind"] for decision in decisions] == ["Q"] * (MAPS + 1), decisions
