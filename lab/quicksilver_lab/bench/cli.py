@@ -36,6 +36,9 @@ BENCHMARKS: Final = {
     "scale": BenchCommand(
         "quicksilver_lab.bench.scale.run:scale", "What the proxy costs by nodes and application masters."
     ),
+    "task": BenchCommand(
+        "quicksilver_lab.bench.task.run:task", "What a short task costs the proxy, part by part; no cluster."
+    ),
     "run": BenchCommand(
         "quicksilver_lab.bench.experiment.run:run",
         "A plan on an emulated cluster: mixes of jobs, Mercury's experiments, a trace.",

@@ -1,0 +1,1 @@
+"""What a short task costs the proxy, part by part, before stand-ins of the ResourceManager, nodes and masters."""

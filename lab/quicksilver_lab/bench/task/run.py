@@ -1,0 +1,173 @@
+"""`bench task`: CPU time of the proxy for a short task by part, and what crosses its sockets; no cluster is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import uvloop
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver_lab.bench import results
+from quicksilver_lab.bench.rig import Progress
+from quicksilver_lab.bench.task.cluster import AskingMaster, Load, SidecarStandIn
+from quicksilver_lab.bench.task.proxy_process import CpuReading, ProxyPlot, ProxyProcess
+from quicksilver_lab.bench.task.yarn import ClusterLog, RestStandIn, SchedulerStandIn, TaskCluster, node_id
+from quicksilver_lab.cluster.ports import free_port
+from quicksilver_lab.workloads.environment import Progresses, interruptible, one_line_errors
+
+_MOST_FAULTS: Final = 5
+_SETTLE_S: Final = 2.0
+_PATIENCE_S: Final = 120.0
+_POLL_S: Final = 0.2
+
+
+class TaskError(QuicksilverError):
+    """No figures came of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What is measured, and for how long; warm_up_s: before it.
+
+    On a machine without CPU time left it goes on until `least_tasks` ended.
+    """
+
+    size: TaskCluster
+    load: Load
+    seconds: float
+    warm_up_s: float
+    preset: str = "default"
+    timers: bool = True
+    least_tasks: int = 1
+
+
+async def measure(plan: TaskPlan, folder: Path) -> dict[str, Any]:
+    """Run one proxy before the stand-ins; return the figures. Raises TaskError, ChildError."""
+    log, loop = ClusterLog(), asyncio.get_running_loop()
+    server = await loop.create_server(lambda: SchedulerStandIn(log, plan.size.nodes), "127.0.0.1", 0)
+    upstream = server.sockets[0].getsockname()[1]
+    with RestStandIn(plan.size) as rm_web:
+        plot = ProxyPlot(
+            folder, free_port(), free_port(), upstream, rm_web, {"preset": plan.preset}, timers=plan.timers
+        )
+        try:
+            with ProxyProcess(plot) as proxy:
+                await loop.run_in_executor(None, proxy.call, "start")
+                return await _under_load(plan, plot, proxy, log)
+        finally:
+            server.close()
+
+
+async def _under_load(plan: TaskPlan, plot: ProxyPlot, proxy: ProxyProcess, log: ClusterLog) -> dict[str, Any]:
+    loop, size = asyncio.get_running_loop(), plan.size
+    url = f"http://127.0.0.1:{plot.rest}"
+    nodes = {node_id(number): SidecarStandIn(number, size.slots, url, log) for number in range(size.nodes)}
+    masters = [AskingMaster(app, size, plan.load, log) for app in range(1, size.masters + 1)]
+    running = [asyncio.create_task(node.report_on()) for node in nodes.values()]
+    try:
+        await asyncio.sleep(_SETTLE_S)
+        running += [asyncio.create_task(master.live(plot.listen, nodes), name=master.name) for master in masters]
+        await asyncio.sleep(plan.warm_up_s)
+        before, counts = await loop.run_in_executor(None, proxy.reading), Counter(log.counts)
+        await asyncio.sleep(plan.seconds)
+        await _until_ended(plan.least_tasks + counts["completed"], log)
+        after = await loop.run_in_executor(None, proxy.reading)
+        log.faults += [f"{task.get_name()}: {task.exception()}" for task in running if task.done()]
+        counts = Counter({name: count - counts[name] for name, count in log.counts.items()})
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        for node in nodes.values():
+            await node.close()
+    if log.faults or not counts["completed"]:
+        raise TaskError("; ".join(log.faults[:_MOST_FAULTS]) or f"no task ended within {_PATIENCE_S:g} s")
+    return figures(before, after, counts)
+
+
+async def _until_ended(tasks: int, log: ClusterLog) -> None:
+    """Wait until the masters know so many ends, for _PATIENCE_S at most."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while log.counts["completed"] < tasks and time.monotonic() < end_s:  # noqa: ASYNC110 masters count it
+        await asyncio.sleep(_POLL_S)
+
+
+def figures(before: CpuReading, after: CpuReading, counts: Counter[str]) -> dict[str, Any]:
+    """Return microseconds of CPU time for each completed task, and how many messages there were for one."""
+    tasks = counts["completed"]
+
+    def each_us(total_s: float) -> float:
+        return round(total_s * 1e6 / tasks, 1)
+
+    parts = {part: each_us(spent_s - before.parts_s.get(part, 0.0)) for part, spent_s in after.parts_s.items()}
+    threads = {name: each_us(spent_s - before.threads_s.get(name, 0.0)) for name, spent_s in after.threads_s.items()}
+    return {
+        "cpu_us_per_task": each_us(after.process_s - before.process_s),
+        "parts_us_per_task": parts,
+        "threads_us_per_task": {name: spent for name, spent in threads.items() if spent >= 1},
+        "tasks": tasks,
+        "per_task": {name: round(count / tasks, 2) for name, count in sorted(counts.items()) if name != "completed"},
+    }
+
+
+def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="bench-task-") as folder:
+        result = uvloop.run(measure(plan, Path(folder)))
+    progress(f"{result['cpu_us_per_task']:.0f} us of CPU time for each of {result['tasks']} tasks")
+    return result
+
+
+@click.command()
+@click.option("--nodes", default=64, show_default=True, type=click.IntRange(1, 10_000), help="Nodes that report.")
+@click.option("--slots", default=4, show_default=True, type=click.IntRange(1), help="Tasks that a node runs at once.")
+@click.option("--masters", default=40, show_default=True, type=click.IntRange(1), help="Application masters.")
+@click.option("--rate", default=60.0, show_default=True, type=click.FloatRange(0.1), help="Tasks begun a second.")
+@click.option("--task-s", default=1.2, show_default=True, type=click.FloatRange(0.01), help="How long a task runs.")
+@click.option("--beat-s", default=1.0, show_default=True, type=click.FloatRange(0.01), help="Between heartbeats.")
+@click.option("--seconds", default=20.0, show_default=True, type=click.FloatRange(0.5), help="Of one round.")
+@click.option("--warm-up", default=8.0, show_default=True, type=click.FloatRange(0), help="Seconds before it.")
+@click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Rounds, each of a new proxy.")
+@click.option("--preset", default="default", show_default=True, help="Policies of the proxy.")
+@click.option("--timers/--no-timers", default=True, show_default=True, help="Whether parts are told apart.")
+@results.folder_option
+@one_line_errors
+def task(
+    nodes: int,
+    slots: int,
+    masters: int,
+    rate: float,
+    task_s: float,
+    beat_s: float,
+    seconds: float,
+    warm_up: float,
+    rounds: int,
+    preset: str,
+    timers: bool,
+    folder: Path,
+) -> None:
+    """CPU time of the proxy for a short task, from its ask to its end, by part: without a cluster.
+
+    The last line is one JSON object (lab/docs/benchmarks.md).
+    """
+    progress = Progresses()
+    plan = TaskPlan(TaskCluster(nodes, slots, masters), Load(rate, task_s, beat_s), seconds, warm_up, preset, timers)
+    about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
+    with interruptible():
+        raw = [_once(plan, progress) for _ in range(rounds)]
+    median_round = sorted(raw, key=lambda each: each["cpu_us_per_task"])[len(raw) // 2]
+    result = {"benchmark": "task", **median_round, **about}
+    path = results.write("task", result, {"rounds": raw}, folder)
+    progress(f"written to {path}")
+    click.echo(json.dumps(result))
+
+
+if __name__ == "__main__":
+    task()
