@@ -11,7 +11,7 @@ import pytest
 from quicksilver_lab.bench.task.cluster import Load
 from quicksilver_lab.bench.task.parts import LOOP, PARTS
 from quicksilver_lab.bench.task.proxy_process import CpuReading
-from quicksilver_lab.bench.task.run import TaskPlan, figures, measure
+from quicksilver_lab.bench.task.run import TaskError, TaskPlan, figures, measure, median_round
 from quicksilver_lab.bench.task.yarn import RestStandIn, TaskCluster, app_id
 from rm_proxy.yarn.client import YarnRest
 
@@ -44,6 +44,13 @@ def test_figures_are_of_the_time_between_two_readings_for_each_task() -> None:
     assert result["parts_us_per_task"] == pytest.approx({"sockets": 500, LOOP: 500})
     assert result["threads_us_per_task"] == pytest.approx({"store-writer": 500})
     assert result["tasks"] == 200 and result["per_task"] == {"heartbeats": 0.5, "reports": 1.5}
+
+
+def test_a_round_of_a_starved_machine_counts_for_nothing() -> None:
+    rounds = [{"cpu_us_per_task": cost, "completed_ratio": ratio} for cost, ratio in ((9, 0.1), (3, 0.9), (2, 1.0))]
+    assert median_round(rounds) == {"cpu_us_per_task": 2, "completed_ratio": 1.0}
+    with pytest.raises(TaskError, match="50% of the tasks"):
+        median_round(rounds[:1])
 
 
 @pytest.mark.long
