@@ -91,12 +91,14 @@ _ERROR_APPLICATION = int(RpcResponseHeaderProto.ERROR_APPLICATION)
 class _Receiver:
     """Common part of both ends: cuts frames, passes bytes through on request, stays broken after an error."""
 
-    __slots__ = ("_broken", "_frames", "_opaque")
+    __slots__ = ("_broken", "_frames", "_opaque", "_shape")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self._frames = FrameBuffer(max_frame_bytes)
         self._broken: RemoteProtocolError | None = None
         self._opaque = False
+        self._shape: Shape | None = None
+        """Headers of the last call or answer; None where frames are not to be compared with them."""
 
     @property
     def unfinished_bytes(self) -> int:
@@ -109,7 +111,18 @@ class _Receiver:
 
     def pass_through(self) -> None:
         """From now on return only Opaque events; the first has the bytes of an unfinished preamble or frame."""
-        self._opaque = True
+        self._opaque, self._shape = True, None
+
+    def like_last(self, data: bytes) -> tuple[int, int, bytes] | None:
+        """Return what `Shape.find` reads of `data` if it is one whole frame with the headers of the last one.
+
+        Nothing changes, whatever `data` is: an event of these bytes comes from `receive_data` alone.
+        """
+        shape = self._shape
+        return shape.find(data) if shape is not None and self._frames.is_whole(data) else None
+
+    def _break(self, error: RemoteProtocolError) -> None:
+        self._broken, self._shape = error, None
 
     def _opaque_events(self, data: bytes) -> list[Opaque]:
         data = self._frames.pop_unfinished() + data
@@ -122,13 +135,12 @@ class ServerConnection(_Receiver):
     max_frame_bytes: a longer frame is refused as soon as its length is read.
     """
 
-    __slots__ = ("_last", "_names", "_opening", "_shape")
+    __slots__ = ("_last", "_names", "_opening")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         super().__init__(max_frame_bytes)
         self._opening: bytes | None = b""  # received part of the preamble; None once it is complete
         self._names: dict[bytes, tuple[str, str]] = {}
-        self._shape: Shape | None = None
         self._last: tuple[int, bytes, int, str, str] = (0, b"", 0, "", "")  # fields of the Call that gave the shape
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
@@ -147,8 +159,14 @@ class ServerConnection(_Receiver):
                 return [self._event(raw) for raw in self._frames.receive_data(data)]
             return self._open(data)
         except RemoteProtocolError as error:
-            self._broken = error
+            self._break(error)
             raise
+
+    def call_of(self, raw: bytes) -> Call:
+        """Return the call that a frame holds which `like_last` has read."""
+        call = self._event(raw)
+        assert isinstance(call, Call)
+        return call
 
     def response(self, call: Call, result: bytes | Message) -> bytes:
         """Return the frame that answers `call` with `result`."""
@@ -257,7 +275,7 @@ class ClientConnection(_Receiver):
     client_id: 16 bytes that name this client to the server, random by default.
     """
 
-    __slots__ = ("_names", "_next_call_id", "_shape", "client_id")
+    __slots__ = ("_names", "_next_call_id", "client_id")
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, client_id: bytes | None = None) -> None:
         super().__init__(max_frame_bytes)
@@ -266,7 +284,6 @@ class ClientConnection(_Receiver):
             raise LocalProtocolError(f"a client id has 16 bytes, not {len(self.client_id)}")
         self._next_call_id = 0
         self._names: dict[tuple[str, str], bytes] = {}
-        self._shape: Shape | None = None
 
     def receive_data(self, data: bytes) -> list[ClientEvent]:
         """Return the events that `data` completes, in order.
@@ -282,7 +299,7 @@ class ClientConnection(_Receiver):
                 return [self._event(data)]
             return [self._event(raw) for raw in self._frames.receive_data(data)]
         except RemoteProtocolError as error:
-            self._broken = error
+            self._break(error)
             raise
 
     def _event(self, raw: bytes) -> ClientEvent:

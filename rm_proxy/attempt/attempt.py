@@ -81,6 +81,11 @@ class Attempt:
         return effects
 
     @property
+    def stirred(self) -> bool:
+        """Whether there are effects or changes for the journal that go with the next message."""
+        return bool(self._effects) or self.notebook.stirred
+
+    @property
     def finished(self) -> bool:
         """Whether the attempt is over."""
         return self.registration.state is AttemptState.FINISHED

@@ -84,11 +84,17 @@ class SnapshotChanges:
         self._rows, self._granted, self._open = [], [], {}
         self._note = {"over": True}
 
+    @property
+    def stirred(self) -> bool:
+        """Whether there may be changes."""
+        live, ends = self._live, self._ends
+        return bool(self._note or live.changed or ends.unjournaled or self._rows or self._open or ends.open)
+
     def take(self) -> Note | None:
         """Return the changes and forget them; None if there are none."""
-        live, ends = self._live, self._ends
-        if not (self._note or live.changed or ends.unjournaled or self._rows or self._open or ends.open):
+        if not self.stirred:
             return None
+        live, ends = self._live, self._ends
         note, self._note = self._note, {}
         if live.changed:
             note["live"] = {c: packed_container(own) if (own := live.by_id.get(c)) else None for c in live.changed}

@@ -10,8 +10,8 @@ from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.relay.commands import Command, Noted, ToAm, ToRm
-from rm_proxy.relay.relay import Relay
+from rm_proxy.relay.commands import Called, Command, Noted, ToAm, ToRm
+from rm_proxy.relay.relay import ALLOCATE, Relay
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 
@@ -55,21 +55,30 @@ class Wire:
 
     def up(self, data: bytes) -> list[object]:
         """Bytes of the application master; returns what the ResourceManager reads."""
-        commands = self.relay.from_am(data, self.now_s)
+        commands = self._from_am(data)
         self.commands += commands
         raw = b"".join(c.data for c in commands if isinstance(c, ToRm))
         return list(self.server.receive_data(raw)) if raw else []
 
+    def _from_am(self, data: bytes) -> list[Command]:
+        """As the proxy's connections do it: a heartbeat passes at once, other bytes are read."""
+        if self.relay.beat_up(data):
+            return [ToRm(data), Called(ALLOCATE, False)]
+        return self.relay.from_am(data, self.now_s)
+
+    def _from_rm(self, data: bytes) -> list[Command]:
+        return [ToAm(data)] if self.relay.beat_down(data) else self.relay.from_rm(data, self.now_s)
+
     def down(self, data: bytes) -> bytes:
         """Bytes of the ResourceManager; returns what the application master gets."""
-        commands = self.relay.from_rm(data, self.now_s)
+        commands = self._from_rm(data)
         self.commands += commands
         self.effects = [e for c in commands if isinstance(c, ToAm) for e in c.effects]
         return b"".join(c.data for c in commands if isinstance(c, ToAm))
 
     def pass_down(self, data: bytes) -> tuple[list[Call], list[Response | Failure]]:
         """Bytes of the ResourceManager; returns the calls that it gets and what the application master gets."""
-        commands = self.relay.from_rm(data, self.now_s)
+        commands = self._from_rm(data)
         self.commands += commands
         self.effects = [e for c in commands if isinstance(c, ToAm) for e in c.effects]
         up = b"".join(c.data for c in commands if isinstance(c, ToRm))
@@ -81,7 +90,7 @@ class Wire:
 
     def send(self, method: str, body: bytes | Message) -> Call | Response | Failure:
         """Call; returns the call as the ResourceManager got it, or the answer where the relay gave one itself."""
-        commands = self.relay.from_am(self.client.call(method, AM_PROTOCOL, body), self.now_s)
+        commands = self._from_am(self.client.call(method, AM_PROTOCOL, body))
         self.commands += commands
         up = b"".join(c.data for c in commands if isinstance(c, ToRm))
         down = b"".join(c.data for c in commands if isinstance(c, ToAm))

@@ -163,6 +163,16 @@ class AmConnection(PairedSocket):
 
     def data_received(self, data: bytes) -> None:
         """Handle bytes of the application master; the ResourceManager is dialed with the first of them."""
+        try:
+            if self.relay.beat_up(data):
+                relayed = self._parts.metrics.relayed
+                relayed.bytes_to_rm += len(data)
+                relayed.passed += 1
+                self._rm.write(data)
+                return
+        except Exception:
+            self._failed("am")
+            return
         if self not in self._parts.connections.open:
             return
         if self._rm.dialing is None:
@@ -171,7 +181,21 @@ class AmConnection(PairedSocket):
 
     def from_rm(self, data: bytes) -> None:
         """Handle bytes of the ResourceManager."""
+        try:
+            if self.transport is not None and self.relay.beat_down(data):
+                self._parts.metrics.relayed.bytes_to_am += len(data)
+                self.transport.write(data)
+                if self._finishing and not self.relay.outstanding:
+                    self.close()
+                return
+        except Exception:
+            self._failed("rm")
+            return
         self._handle("rm", self.relay.from_rm, data)
+
+    def _failed(self, side: str) -> None:
+        log.exception("connection closed after a fault of the proxy", side=side, peer=self.peer)
+        self._faulted(FaultKind.INTERNAL)
 
     def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
         """Give bytes to the relay; an exception in it closes this connection alone, and is a fault."""
@@ -188,8 +212,7 @@ class AmConnection(PairedSocket):
             log_line("connection closed, malformed bytes", side=side, peer=self.peer, why=str(error))
             self._faulted(FaultKind.PROTOCOL)
         except Exception:
-            log.exception("connection closed after a fault of the proxy", side=side, peer=self.peer)
-            self._faulted(FaultKind.INTERNAL)
+            self._failed(side)
 
     def _count_unread(self) -> None:
         """Count the login and the bytes of unfinished frames; too many of them close the connection."""

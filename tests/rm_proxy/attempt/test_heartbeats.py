@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.allocate_exchange import AllocateExchange
 from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
+from rm_proxy.relay.relay import Relay
 from tests.rm_proxy.test_call_trace import Master
 from tests.rm_proxy.yarn_messages import ALL_Q, container, granted_rows, row
 
@@ -118,10 +119,12 @@ def story(seed: int) -> list[object]:
 @pytest.mark.parametrize("seed", range(8))
 def test_exchanges_are_the_same_with_heartbeats_by_bytes_and_parsed(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     passed = counted(monkeypatch)
-    by_bytes = story(seed)
-    assert passed["up"]
+    at_once = story(seed)
+    assert passed["up at once"]
+    monkeypatch.setattr(Relay, "beat_up", lambda relay, data: False)
+    assert at_once == story(seed), "with a call and commands of each"
     monkeypatch.setattr(AllocateExchange, "passes_up", lambda exchange, body: False)
-    assert by_bytes == story(seed)
+    assert at_once == story(seed), "with a message of each"
 
 
 def test_heartbeats_pass_by_their_bytes_both_ways(
@@ -132,13 +135,14 @@ def test_heartbeats_pass_by_their_bytes_both_ways(
     before = dict(passed)
     for _ in range(10):
         master.beat()
-    assert (passed["up"] - before["up"], passed["down"] - before["down"]) == (10, 10)
+    assert {name: count - before[name] for name, count in passed.items()} == dict.fromkeys(passed, 10)
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Return how many requests and answers pass by their bytes from now on."""
-    passed = {"up": 0, "down": 0}
+    """Return how many requests and answers pass by their bytes from now on, and how many of them at once."""
+    passed = {"up": 0, "down": 0, "up at once": 0, "down at once": 0}
     up, down = AllocateExchange.passes_up, AllocateExchange.passes_down
+    beat_up, beat_down = Relay.beat_up, Relay.beat_down
 
     def counted_up(exchange: AllocateExchange, body: bytes) -> bool:
         passes = up(exchange, body)
@@ -150,6 +154,18 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         passed["down"] += passes
         return passes
 
+    def counted_beat_up(relay: Relay, data: bytes) -> bool:
+        passes = beat_up(relay, data)
+        passed["up at once"] += passes
+        return passes
+
+    def counted_beat_down(relay: Relay, data: bytes) -> bool:
+        passes = beat_down(relay, data)
+        passed["down at once"] += passes
+        return passes
+
+    monkeypatch.setattr(Relay, "beat_up", counted_beat_up)
+    monkeypatch.setattr(Relay, "beat_down", counted_beat_down)
     monkeypatch.setattr(AllocateExchange, "passes_up", counted_up)
     monkeypatch.setattr(AllocateExchange, "passes_down", counted_down)
     return passed

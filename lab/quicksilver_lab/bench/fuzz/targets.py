@@ -114,6 +114,10 @@ class AmRelay:
         self._now_s += 0.5
         self.to_rm.clear()
         try:
+            beat = self.relay.beat_up if side == "client" else self.relay.beat_down
+            if beat(data):
+                self.to_rm += [data] if side == "client" else []
+                return "heartbeat"
             take = self.relay.from_am if side == "client" else self.relay.from_rm
             commands = take(data, self._now_s)
         except RemoteProtocolError as error:
