@@ -20,7 +20,7 @@ from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
-from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
+from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, head_after, id_before_rest, progress_in, split_answer
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.own_grants import OwnGrants
 from rm_proxy.attempt.promotion_requests import Promotions
@@ -104,6 +104,8 @@ class AllocateExchange:
         """Completions in the last answer, until the next request confirms them."""
         self._costly = ""
         """Why the next request passes unread, and long ones after it; "" where they are read."""
+        self._spare: OpenRequest | None = None
+        """The last heartbeat that was answered without news: the next one is noted in the same object."""
         self._no_news: bytes | None = None
         """The last answer without news behind its response id; None if it does not begin with that."""
 
@@ -141,15 +143,19 @@ class AllocateExchange:
 
         It passes as it came. For any other request nothing happens: it is for `on_allocate`.
         """
-        if len(body) > MAX_HEARTBEAT_BYTES or (beat := heartbeat(body)) is None or not self._quiet:
-            return False
         last = self.last
-        if last is None or beat.response_id != last.response_id:
+        if last is None or len(body) > MAX_HEARTBEAT_BYTES or (head := head_after(last.response_id)) is None:
+            return False
+        if (progress := progress_in(body, head)) is None or not self._quiet:
             return False
         self.allocates += 1
-        self._request_id, self._router.progress = beat.response_id, min(max(beat.progress, 0.0), 1.0)
+        self._request_id, self._router.progress = last.response_id, progress
         self._last_repeated = self._answer_came = False
-        self._open = OpenRequest(beat.response_id, body, None, beat=True)
+        call, self._spare = self._spare, None
+        if call is None:
+            call = OpenRequest(0, b"", None, beat=True)
+        call.response_id, call.body = last.response_id, body
+        self._open = call
         return True
 
     @property
@@ -405,12 +411,14 @@ class AllocateExchange:
             return False
         if self._registration.attempt_id in self._world.hooks.news:
             return False
-        if (answer := split_answer(body)) is None or answer[1] != self._no_news or answer[0] == call.response_id:
+        if (response_id := id_before_rest(body, self._no_news)) is None or response_id == call.response_id:
             return False
         self._containers.answers += 1
         self._answer_came, self._open = True, None
         self._ends.releases.answered()
-        self.last = LastAnswer(answer[0], call.response_id, call.body)
+        self.last = LastAnswer(response_id, call.response_id, call.body, None, {}, [], [])
+        if call.late is None:
+            self._spare = call
         return True
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:

@@ -170,7 +170,7 @@ class AmConnection(PairedSocket):
                 relayed.passed += 1
                 self._rm.write(data)
                 return
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is logged, and counted as a fault
             self._failed("am")
             return
         if self not in self._parts.connections.open:
@@ -188,7 +188,7 @@ class AmConnection(PairedSocket):
                 if self._finishing and not self.relay.outstanding:
                     self.close()
                 return
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is logged, and counted as a fault
             self._failed("rm")
             return
         self._handle("rm", self.relay.from_rm, data)
@@ -211,7 +211,7 @@ class AmConnection(PairedSocket):
             log_line = log.warning if self.relay.attempt is not None else _seldom.warning
             log_line("connection closed, malformed bytes", side=side, peer=self.peer, why=str(error))
             self._faulted(FaultKind.PROTOCOL)
-        except Exception:
+        except Exception:  # noqa: BLE001 - it is logged, and counted as a fault
             self._failed(side)
 
     def _count_unread(self) -> None:

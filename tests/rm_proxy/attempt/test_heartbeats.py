@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.allocate_exchange import AllocateExchange
-from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, heartbeat, split_answer
+from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, head_after, id_before_rest, progress_in, split_answer
 from rm_proxy.relay.relay import Relay
 from tests.rm_proxy.test_call_trace import Master
 from tests.rm_proxy.yarn_messages import ALL_Q, container, granted_rows, row
@@ -30,22 +31,27 @@ def test_a_heartbeat_says_what_its_message_says(response_id: int, progress: floa
     request = empty(response_id, progress)
     if blacklist:
         request.blacklist_request.SetInParent()
-    body = request.SerializeToString()
-    beat = heartbeat(body)
+    body, head = request.SerializeToString(), head_after(response_id)
     if response_id < 0:  # ten bytes on the wire; no ResourceManager counts below 0
-        assert beat is None
+        assert head is None
         return
-    assert beat is not None and len(body) <= MAX_HEARTBEAT_BYTES
-    assert (beat.response_id, beat.progress) == (request.response_id, request.progress)
+    assert head is not None and len(body) <= MAX_HEARTBEAT_BYTES
+    assert progress_in(body, head) == min(max(request.progress, 0.0), 1.0)
+    other = head_after((response_id + 1) % 2**31)
+    assert other is not None and progress_in(body, other) is None
 
 
-@given(st.binary(max_size=20))
-def test_no_other_bytes_are_read_otherwise_than_by_protobuf(body: bytes) -> None:
-    beat = heartbeat(body)
-    if beat is not None:
-        request = y.AllocateRequestProto.FromString(body)
-        assert request.response_id == beat.response_id
-        assert not (request.ask or request.release or request.update_requests or request.scheduling_requests)
+@given(st.integers(0, 2**31 - 1), st.binary(max_size=20))
+def test_no_other_bytes_are_read_otherwise_than_by_protobuf(response_id: int, rest: bytes) -> None:
+    head = head_after(response_id)
+    assert head is not None
+    for body in (head + rest, b"\x1a\x00" + head + rest, rest):
+        progress = progress_in(body, head)
+        if progress is not None:
+            request = y.AllocateRequestProto.FromString(body)
+            assert request.response_id == response_id
+            assert progress == min(max(request.progress, 0.0), 1.0) or math.isnan(progress)
+            assert not (request.ask or request.release or request.update_requests or request.scheduling_requests)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,7 @@ def test_no_other_bytes_are_read_otherwise_than_by_protobuf(body: bytes) -> None
     ],
 )
 def test_what_holds_more_is_no_heartbeat(request_proto: y.AllocateRequestProto) -> None:
-    assert heartbeat(request_proto.SerializeToString()) is None
+    assert progress_in(request_proto.SerializeToString(), b"\x20\x03") is None
 
 
 @given(st.integers(0, 2**31 - 1))
@@ -69,8 +75,16 @@ def test_an_answer_is_split_behind_its_id(response_id: int) -> None:
     rest = y.AllocateResponseProto(num_cluster_nodes=3).SerializeToString()
     body = y.AllocateResponseProto(response_id=response_id, num_cluster_nodes=3).SerializeToString()
     assert split_answer(body) == (response_id, rest)
+    assert id_before_rest(body, rest) == response_id and id_before_rest(body, rest + b"\x00") is None
     shutdown = y.AllocateResponseProto(a_m_command=y.AM_SHUTDOWN, response_id=response_id)
     assert split_answer(shutdown.SerializeToString()) is None
+
+
+@given(st.binary(max_size=7), st.sampled_from((b"", b"\x18\x03", b"\x03")))
+def test_an_id_is_read_before_its_rest_as_an_answer_is_split(number: bytes, rest: bytes) -> None:
+    body = b"\x10" + number + rest
+    parts = split_answer(body)
+    assert id_before_rest(body, rest) == (parts[0] if parts is not None and parts[1] == rest else None)
 
 
 class Recorder(Master):
