@@ -47,6 +47,25 @@ def test_answers_are_read_as_on_a_fresh_connection(answers: list[tuple[int, byte
         assert isinstance(expected[0], Response) and (expected[0].call_id, expected[0].body) == (call_id, body)
 
 
+@settings(deadline=None, max_examples=of_share(100))
+@given(st.lists(st.tuples(CALL_IDS, BODIES, st.integers(0, 3), st.integers(0, 40), st.binary(max_size=2)), max_size=9))
+def test_a_frame_like_the_last_one_is_read_as_by_itself(frames: list[tuple[int, bytes, int, int, bytes]]) -> None:
+    """Whatever was compared before: spoiled frames, parts of frames, and frames of other lengths in between."""
+    last = CLIENT.call("allocate", AM_PROTOCOL, b"\x20\x07", call_id=200)
+    connection = server()
+    connection.receive_data(last)
+    for call_id, body, retry, place, spoiled in frames:
+        raw = bytearray(CLIENT.call("allocate", AM_PROTOCOL, body, call_id=call_id, retry_count=retry))
+        at = min(place, len(raw))
+        raw[at : at + len(spoiled)] = spoiled
+        fresh = server()
+        fresh.receive_data(last)
+        assert connection.like_last(bytes(raw)) == fresh.like_last(bytes(raw))
+        whole = int.from_bytes(raw[:4], "big") == len(raw) - 4
+        expected = fresh._shape.find(bytes(raw)) if fresh._shape is not None and whole else None
+        assert connection.like_last(bytes(raw)) == expected
+
+
 def read(connection: ServerConnection, raw: bytes) -> object:
     try:
         return connection.receive_data(raw)
