@@ -114,12 +114,14 @@ class _Receiver:
         self._opaque, self._shape = True, None
 
     def like_last(self, data: bytes) -> tuple[int, int, bytes] | None:
-        """Return what `Shape.find` reads of `data` if it is one whole frame with the headers of the last one.
+        """Return what `Shape.find_whole` reads of `data`: None unless it is one whole frame like the last one.
 
         Nothing changes, whatever `data` is: an event of these bytes comes from `receive_data` alone.
         """
-        shape = self._shape
-        return shape.find(data) if shape is not None and self._frames.is_whole(data) else None
+        shape, frames = self._shape, self._frames
+        if shape is None or frames.unfinished or len(data) - 4 > frames.max_frame_bytes:
+            return None
+        return shape.find_whole(data)
 
     def _break(self, error: RemoteProtocolError) -> None:
         self._broken, self._shape = error, None

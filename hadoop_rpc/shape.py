@@ -17,7 +17,7 @@ class Shape:
     header and after all headers. Frames of another shape are left to the general reader.
     """
 
-    __slots__ = ("_id_at", "_size_offset", "_start", "_tail", "rest")
+    __slots__ = ("_after", "_before", "_behind", "_id_at", "_size", "_size_offset", "_start", "_tail", "rest")
 
     def __init__(self, start: bytes, raw: bytes, header_end: int, head_end: int) -> None:
         self._start = start
@@ -28,6 +28,28 @@ class Shape:
         """The bytes after the call id in the first header."""
         self._size_offset = len(self.rest) - _HEADER
         self._tail = raw[at + 1 : head_end]
+        self._size = 0
+        """Length of the last frame that `find_whole` read. One of the same length mostly has the same `_before` up to
+        its call id and the same `_behind` from the index `_after` to its body."""
+        self._after, self._before, self._behind = 0, b"", b""
+
+    def find_whole(self, raw: bytes) -> tuple[int, int, bytes] | None:
+        """Return what `find` returns, and None also where `raw` is no whole frame, but a part of one or more."""
+        after, behind = self._after, self._behind
+        if len(raw) == self._size and raw.startswith(self._before) and raw.startswith(behind, after):
+            low, high = raw[after - 2], raw[after - 1]
+            if high < 0x80 < low and after - 2 == self._id_at:  # a call id of two bytes
+                body_at = after + len(behind)
+                return low & 0x7F | high << 7, after + len(self._tail), raw[body_at:]
+        if len(raw) < _HEADER or int.from_bytes(raw[:4], "big") != len(raw) - 4:
+            return None
+        parts = self.find(raw)
+        if parts is not None:
+            _, head_end, body = parts
+            self._size, self._before = len(raw), raw[: self._id_at]
+            self._after = head_end - len(self._tail)
+            self._behind = raw[self._after : len(raw) - len(body)]
+        return parts
 
     def find(self, raw: bytes) -> tuple[int, int, bytes] | None:
         """Return the call id's varint, the index after the headers, and the body; None when `raw` has another shape."""
