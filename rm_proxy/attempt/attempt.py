@@ -81,9 +81,9 @@ class Attempt:
         return effects
 
     @property
-    def stirred(self) -> bool:
+    def has_news(self) -> bool:
         """Whether there are effects or changes for the journal that go with the next message."""
-        return bool(self._effects) or self.notebook.stirred
+        return bool(self._effects) or self.notebook.has_changes
 
     @property
     def finished(self) -> bool:

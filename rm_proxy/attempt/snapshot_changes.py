@@ -85,14 +85,14 @@ class SnapshotChanges:
         self._note = {"over": True}
 
     @property
-    def stirred(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether there may be changes."""
         live, ends = self._live, self._ends
         return bool(self._note or live.changed or ends.unjournaled or self._rows or self._open or ends.open)
 
     def take(self) -> Note | None:
         """Return the changes and forget them; None if there are none."""
-        if not self.stirred:
+        if not self.has_changes:
             return None
         live, ends = self._live, self._ends
         note, self._note = self._note, {}

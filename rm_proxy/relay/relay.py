@@ -135,7 +135,7 @@ class Relay:
         if self._beat is None or attempt is None:
             return False
         parts = self._rm.like_last(data)
-        if parts is None or parts[0] != self._beat_id or attempt.stirred or not attempt.exchange.passes_down(parts[2]):
+        if parts is None or parts[0] != self._beat_id or attempt.has_news or not attempt.exchange.passes_down(parts[2]):
             return False
         self._beat = None
         return True
