@@ -57,9 +57,6 @@ class Inventory(Protocol):
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Handle a node's state from an answer of the ResourceManager."""
 
-    def listed(self, node_id: str) -> bool:
-        """Return whether the ResourceManager lists a node: those that it lost, and unknown ones, it does not."""
-
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""
 
@@ -200,10 +197,6 @@ class Moves(Protocol):
 
 class Minting(Protocol):
     """Containers that the proxy grants itself."""
-
-    @property
-    def on(self) -> bool:
-        """Whether any container may be minted at all."""
 
     def mint(
         self, container: y.ContainerProto, node_id: str, size: Resources, user: str, now_s: float

@@ -27,15 +27,6 @@ _START_BELOW: Final = 1 << 29
 """The first number is random below it, so that those of an earlier process of which no journal is left do not recur."""
 
 
-_EPOCH_BITS: Final = 40
-"""ContainerId: above them is how often the ResourceManager was restarted."""
-
-
-def is_own(container: y.ContainerIdProto) -> bool:
-    """Return whether the proxy granted a container itself, by its number."""
-    return (container.id & ((1 << _EPOCH_BITS) - 1)) > FIRST_NUMBER
-
-
 class OwnGrants:
     """Mints containers for the request in hand; `number` is that of the last one."""
 

@@ -155,11 +155,6 @@ class YarnInventory:
         if node is not None:
             node.answered(usable)
 
-    def listed(self, node_id: str) -> bool:
-        """Return whether the ResourceManager lists a node: those that it lost, and unknown ones, it does not."""
-        node = self._state.nodes.get(node_id)
-        return node is not None and node.yarn is not None
-
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""
         node = self._state.nodes.get(node_id)

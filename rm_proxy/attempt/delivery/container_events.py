@@ -8,7 +8,6 @@ from typing import Final
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
-from rm_proxy.attempt.delivery.unknown_containers import UnknownContainers
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.attempt.registration.registration import AttemptState, Registration
@@ -38,7 +37,6 @@ class ContainerEvents:
     ) -> None:
         self._registration, self._world, self._live = registration, world, live
         self._router, self._ends, self._effect = router, ends, emit
-        self._unknown = UnknownContainers(world, live, ends)
         self.answers = 0
         """How many answers its allocate requests got."""
 
@@ -90,7 +88,6 @@ class ContainerEvents:
         away: whether there may be nodes that start nothing now.
         """
         self._ends.settle(now_s)
-        self._unknown.round(self.answers, now_s)
         if away:
             self._give_up_away(now_s)
         app = self._world.apps.app(self._registration.app_id)

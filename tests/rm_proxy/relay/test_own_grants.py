@@ -16,20 +16,17 @@ from hadoop_rpc.protos.yarn_server_pb2 import (
     DistributedSchedulingAllocateResponseProto,
 )
 from policies.model import Resources
-from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.attempt.delivery.unknown_containers import ENDED_S, UNLISTED_S
 from rm_proxy.attempt.effects import Announce, Granted
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.minter import normalised
 from rm_proxy.domain import ids
-from rm_proxy.domain.exit_codes import PREEMPTED
 from rm_proxy.minting.tokens import MasterKey, NodeKeys
 from rm_proxy.relay.commands import MintedRefused
 from rm_proxy.relay.minted_frames import METHOD
 from rm_proxy.relay.refusals import FORBIDDEN, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 from tests.model.wire import Wire
-from tests.rm_proxy.yarn_messages import ATTEMPT, coordinator, node_id, report, row, yarn_node
+from tests.rm_proxy.yarn_messages import ATTEMPT, coordinator, node_id, row
 
 RM = 1_700_000_000_000
 KEYS = NodeKeys(MasterKey(1, b"12345678"), MasterKey(2, b"abcdefgh"), RM)
@@ -210,72 +207,6 @@ def test_a_whole_note_holds_what_is_on_its_way() -> None:
     kept.take(json.loads(json.dumps(dict(master.world.takeover.whole_notes())[ATTEMPT])))
     assert sorted(ids.container_id_proto(text).id for text in kept.minted) == numbers
     assert kept.number == numbers[-1]
-
-
-class Held:
-    """A master with one container of our own, and the time."""
-
-    def __init__(self) -> None:
-        self.master = Master(cluster())
-        call = self.master.calls(ask(0, 1))
-        (self.container,) = self.master.answered(call, response_id=1).allocated_containers
-        self.id = ids.container_id_text(self.container.id)
-        self.containers = self.master.world.attempts[ATTEMPT].containers
-        self.calls = 1
-
-    def heartbeat(self, *completed: y.ContainerStatusProto) -> list[int]:
-        call = self.master.calls(ask(self.calls))
-        self.calls += 1
-        answer = self.master.answered(call, response_id=self.calls, completed_container_statuses=completed)
-        return [status.exit_status for status in answer.completed_container_statuses]
-
-    def reported(self, kind: EventKind) -> None:
-        self.containers.on_event(ContainerEvent(seq=1, container_id=self.id, kind=kind, at_s=1.0), 1.0)
-
-    def round(self, now_s: float) -> None:
-        for number in (1, 2, 3):
-            self.master.world.reports.report(node_id(number), report(number), now_s)
-        self.containers.guard(now_s)
-
-    def lose_node(self) -> None:
-        lost = ids.node_id_text(self.container.nodeId)
-        self.master.world.yarn_nodes([yarn_node(n) for n in (1, 2, 3) if node_id(n) != lost], 1.0)
-
-    def ended_by_yarn(self, exit_status: int) -> y.ContainerStatusProto:
-        return y.ContainerStatusProto(container_id=self.container.id, state=y.C_COMPLETE, exit_status=exit_status)
-
-
-@pytest.mark.parametrize(("lost", "wait_s"), [(False, ENDED_S), (True, UNLISTED_S)])
-def test_the_end_of_a_container_that_the_resource_manager_does_not_know_is_made(lost: bool, wait_s: float) -> None:
-    held = Held()
-    held.reported(EventKind.STARTED)
-    held.round(1.0)
-    if lost:
-        held.lose_node()
-    else:
-        held.reported(EventKind.ENDED)
-    held.round(2.0)
-    assert held.heartbeat() == []
-    held.round(1.9 + wait_s)
-    assert held.heartbeat() == []
-    held.round(2.0 + wait_s)
-    held.round(100 + wait_s)
-    assert held.heartbeat() == [], "the ResourceManager may have it for this call"
-    held.round(101 + wait_s)
-    assert held.heartbeat() == [PREEMPTED]
-    held.round(300 + wait_s)
-    assert held.heartbeat(held.ended_by_yarn(0)) == [], "it ends once"
-
-
-def test_an_end_that_the_resource_manager_reports_late_is_the_only_one() -> None:
-    held = Held()
-    held.reported(EventKind.STARTED)
-    held.reported(EventKind.ENDED)
-    for now_s in (2.0, 2 + ENDED_S, 100 + ENDED_S):
-        held.round(now_s)
-    assert held.heartbeat(held.ended_by_yarn(0)) == [0]
-    held.round(200 + ENDED_S)
-    assert held.heartbeat() == []
 
 
 def test_application_masters_may_not_speak_the_protocol_themselves() -> None:
