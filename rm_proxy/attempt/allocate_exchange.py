@@ -22,6 +22,7 @@ from rm_proxy.attempt.delivery.container_events import ContainerEvents
 from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
 from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES, head_after, id_before_rest, progress_in, split_answer
 from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.lost_containers import LOST_STATES
 from rm_proxy.attempt.own_grants import OwnGrants
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
@@ -435,6 +436,7 @@ class AllocateExchange:
         self._arrivals.begin()
         if self._own_grants.open:
             self._own_grants.deliver(answer)
+        lost = self._live.count_q > 0 and self._own_grants.lost.settle(answer)
         news = bool(
             answer.allocated_containers
             or answer.completed_container_statuses
@@ -444,7 +446,7 @@ class AllocateExchange:
             or answer.containers_from_previous_attempts
             or self._ends.to_tell
         )
-        changed = news and self._rewrite_news(answer, now_s)
+        changed = (news and self._rewrite_news(answer, now_s)) or lost
         write = self._world.hooks.news.pop(self._registration.attempt_id, None)
         if write is not None and write(answer, now_s):
             news = changed = True
@@ -477,7 +479,10 @@ class AllocateExchange:
             changed = self._ends.rewrite_completed(answer, now_s) or changed
         self._promotion.prune(now_s)
         for report in answer.updated_nodes:
-            self._world.inventory.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
+            node_id = ids.node_id_text(report.nodeId)
+            self._world.inventory.node_changed(node_id, report.node_state == y.NS_RUNNING)
+            if report.node_state in LOST_STATES:
+                self._own_grants.lost.node_lost(node_id)
         self._router.charge()
         return changed
 

@@ -54,7 +54,7 @@ class Attempt:
         )
         self.notebook = SnapshotChanges(self.live, self._ends)
         self.containers = ContainerEvents(self.registration, world, self.live, self.router, self._ends, emit)
-        self.own_grants = OwnGrants(attempt_id, world, self.table, self._ends, self.notebook)
+        self.own_grants = OwnGrants(attempt_id, world, self.table, self.live, self._ends, self.notebook)
         self.exchange = AllocateExchange(
             Parts(
                 self.registration,

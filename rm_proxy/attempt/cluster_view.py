@@ -51,6 +51,12 @@ class Modes(Protocol):
 class Inventory(Protocol):
     """Nodes and YARN queues, and what attempts use of them."""
 
+    node_expiry_s: float
+    """How long the ResourceManager waits for a node that is silent."""
+
+    def is_lost(self, node_id: str) -> bool | None:
+        """Return whether the ResourceManager's scheduler has removed a node; None if it does not list it."""
+
     def node(self, node_id: str) -> NodeView | None:
         """Return a node, None when it is not known."""
 

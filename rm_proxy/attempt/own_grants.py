@@ -15,14 +15,12 @@ from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.asks.ask_table import AskTable, ask_again
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
+from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.lost_containers import FIRST_NUMBER, LAST_NUMBER, LostContainers
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.minting.tokens import Minted
 
-FIRST_NUMBER: Final = 1 << 30
-"""Numbers of containers of our own begin here: the ResourceManager's are counted from 1."""
-LAST_NUMBER: Final = (1 << 31) - 1
-"""The largest that ContainerId.getId returns as it is."""
 _START_BELOW: Final = 1 << 29
 """The first number is random below it, so that those of an earlier process of which no journal is left do not recur."""
 
@@ -31,12 +29,19 @@ class OwnGrants:
     """Mints containers for the request in hand; `number` is that of the last one."""
 
     def __init__(
-        self, attempt_id: str, world: ClusterView, table: AskTable, ends: Completions, notebook: SnapshotChanges
+        self,
+        attempt_id: str,
+        world: ClusterView,
+        table: AskTable,
+        live: HeldContainers,
+        ends: Completions,
+        notebook: SnapshotChanges,
     ) -> None:
         self.attempt = ids.attempt_id_proto(attempt_id)
         self.number = FIRST_NUMBER + world.rng.randrange(_START_BELOW)
         self._app_id, self._world = ids.app_of_attempt(attempt_id), world
         self._table, self._ends, self._notebook = table, ends, notebook
+        self.lost = LostContainers(world, live, ends)
         self.fresh: list[Minted] = []
         """Minted for the request in hand, and not journaled yet."""
         self.open: list[Minted] = []

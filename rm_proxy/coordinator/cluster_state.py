@@ -35,6 +35,8 @@ class Limits:
     """Its largest one; 0 for no limit."""
     token_expiry_s: float = 600.0
     """How long a container may be started after its grant."""
+    node_expiry_s: float = 600.0
+    """How long the ResourceManager waits for a node that is silent."""
 
 
 @dataclass(slots=True)

@@ -81,6 +81,7 @@ class Rounds:
                 yield
             elif state.serving and attempts.get(attempt.id) is attempt:
                 attempt.containers.guard(now_s, away)
+                attempt.own_grants.lost.look(now_s)
 
     def _decide(self, now_s: float) -> None:
         """Ask the policies that decide on all nodes and running containers."""

@@ -42,6 +42,8 @@ class YarnInventory:
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
         self.apps: dict[str, AppView] = {}
+        self.node_expiry_s = state.limits.node_expiry_s
+        """How long the ResourceManager waits for a node that is silent."""
         self._usage = AllUsage()
         self.shares = Shares(self._usage)
         self._capacity: Resources | None = None
@@ -154,6 +156,11 @@ class YarnInventory:
         node = self._state.nodes.get(node_id)
         if node is not None:
             node.answered(usable)
+
+    def is_lost(self, node_id: str) -> bool | None:
+        """Return whether the ResourceManager's scheduler has removed a node; None if it does not list it."""
+        node = self._state.nodes.get(node_id)
+        return None if node is None or node.yarn is None else node.yarn.lost
 
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""

@@ -437,6 +437,7 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
         _allocation(conf, "minimum"),
         _allocation(conf, "maximum"),
         conf.duration_s("yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"),
+        conf.duration_s("yarn.nm.liveness-monitor.expiry-interval-ms"),
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from pydantic import BaseModel, Field
 
 from policies.model import Resources
 from rm_proxy.domain.records import AppRecord
+
+_LOST: Final = frozenset(("LOST", "UNHEALTHY", "DECOMMISSIONED", "REBOOTED", "SHUTDOWN"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class YarnNode:
     def decommissioning(self) -> bool:
         """Whether it empties before it is removed."""
         return self.state == "DECOMMISSIONING"
+
+    @property
+    def lost(self) -> bool:
+        """Whether the scheduler has removed it, with all its containers."""
+        return self.state in _LOST
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from hadoop_rpc.protos.yarn_server_pb2 import (
     DistributedSchedulingAllocateResponseProto,
 )
 from policies.model import Resources
+from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.attempt.effects import Announce, Granted
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -26,14 +27,14 @@ from rm_proxy.relay.commands import MintedRefused
 from rm_proxy.relay.minted_frames import METHOD
 from rm_proxy.relay.refusals import FORBIDDEN, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 from tests.model.wire import Wire
-from tests.rm_proxy.yarn_messages import ATTEMPT, coordinator, node_id, row
+from tests.rm_proxy.yarn_messages import ATTEMPT, container, coordinator, node_id, report, row, yarn_node
 
 RM = 1_700_000_000_000
 KEYS = NodeKeys(MasterKey(1, b"12345678"), MasterKey(2, b"abcdefgh"), RM)
 
 
-def cluster(nodes_with_keys: int = 3, nodes: int = 3) -> Coordinator:
-    world = coordinator(nodes=nodes)
+def cluster(nodes_with_keys: int = 3, nodes: int = 3, app_type: str = "MAPREDUCE") -> Coordinator:
+    world = coordinator(nodes=nodes, app_type=app_type)
     state = world._state
     state.limits = replace(state.limits, own_grants=True, minimum=Resources(512, 1), maximum=Resources(8192, 8))
     world.switch(world.policies)
@@ -235,3 +236,128 @@ def test_where_it_is_off_other_distributed_schedulers_pass() -> None:
 )
 def test_sizes_are_rounded_as_the_scheduler_rounds_them(size: tuple[int, int], rounded: tuple[int, int]) -> None:
     assert normalised(Resources(*size), Resources(512, 1), Resources(8192, 8)) == Resources(*rounded)
+
+
+def on_a_lost_node(master: Master, **fields: object) -> tuple[y.ContainerProto, y.AllocateResponseProto]:
+    """Grant one container, and report its node as LOST in the answer after that."""
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    report = y.NodeReportProto(nodeId=got.nodeId, node_state=y.NS_LOST)
+    return got, master.answered(master.calls(ask(1)), response_id=2, updated_nodes=[report], **fields)
+
+
+def ends(answer: y.AllocateResponseProto, of: y.ContainerProto) -> list[tuple[int, str]]:
+    return [(s.exit_status, s.diagnostics) for s in answer.completed_container_statuses if s.container_id == of.id]
+
+
+@pytest.mark.parametrize(("app_type", "exit_status"), [("YARN", -100), ("SPARK", -102), ("MAPREDUCE", -102)])
+def test_a_container_whose_node_is_lost_ends_once_as_yarn_ends_it(app_type: str, exit_status: int) -> None:
+    master = Master(cluster(app_type=app_type))
+    got, answer = on_a_lost_node(master)
+    assert not ends(answer, got), "the ResourceManager's own completion comes first, if it has one"
+    assert not ends(master.answered(master.calls(ask(2)), response_id=3), got)
+    assert ends(master.answered(master.calls(ask(3)), response_id=4), got) == [
+        (exit_status, "Container released on a *lost* node")
+    ]
+    call = master.calls(ask(4))
+    assert released(inner_or_plain(call)) == [got.id.id], "its node may come back, and register with it"
+    late = y.ContainerStatusProto(container_id=got.id, state=y.C_COMPLETE, exit_status=-100)
+    assert not ends(master.answered(call, response_id=5, completed_container_statuses=[late]), got)
+    assert not len(master.world.attempts[ATTEMPT].live)
+
+
+def test_the_resource_managers_own_completion_goes_first() -> None:
+    master = Master(cluster())
+    got, _ = on_a_lost_node(master)
+    own = y.ContainerStatusProto(container_id=got.id, state=y.C_COMPLETE, exit_status=0, diagnostics="done")
+    master.answered(master.calls(ask(2)), response_id=3)
+    answer = master.answered(master.calls(ask(3)), response_id=4, completed_container_statuses=[own])
+    assert ends(answer, got) == [(0, "done")]
+    for response_id in (4, 5, 6):
+        assert not ends(master.answered(master.calls(ask(response_id)), response_id=response_id + 1), got)
+
+
+def test_an_answer_with_such_an_end_that_got_lost_is_repeated() -> None:
+    master = Master(cluster())
+    got, _ = on_a_lost_node(master)
+    for response_id in (2, 3):
+        answer = master.answered(master.calls(ask(response_id)), response_id=response_id + 1)
+    master.wire = Wire(master.world)
+    again = master.answered(master.calls(ask(3)), response_id=4)
+    assert again == answer and len(ends(again, got)) == 1
+
+
+def listed(world: Coordinator, states: dict[int, str], now_s: float) -> None:
+    world.yarn_nodes([yarn_node(number, state=state) for number, state in states.items()], now_s)
+    world.rounds.all_parts(now_s)
+
+
+def ends_within(master: Master, first: int, of: y.ContainerProto) -> list[tuple[int, str]]:
+    """Return what three exchanges report of a container's end."""
+    answers = [master.answered(master.calls(ask(n)), response_id=n + 1) for n in range(first, first + 3)]
+    return [end for answer in answers for end in ends(answer, of)]
+
+
+@pytest.mark.parametrize("state", ["LOST", "UNHEALTHY", "DECOMMISSIONED", "REBOOTED", "SHUTDOWN"])
+def test_a_node_that_is_listed_as_lost_ends_its_containers(state: str) -> None:
+    master = Master(cluster(1, nodes=1))
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    listed(master.world, {1: "RUNNING"}, 1.0)
+    assert not ends_within(master, 1, got)
+    listed(master.world, {1: state}, 2.0)
+    listed(master.world, {1: "RUNNING"}, 3.0)
+    assert len(ends_within(master, 4, got)) == 1, "also where it registered again meanwhile"
+
+
+def test_a_node_that_is_not_listed_is_waited_for_as_the_resource_manager_waits() -> None:
+    master = Master(cluster(1, nodes=1))
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    listed(master.world, {}, 1.0)
+    listed(master.world, {}, 600.0)
+    assert not ends_within(master, 1, got), "after its restart the nodes come one by one"
+    listed(master.world, {1: "RUNNING"}, 601.0)
+    listed(master.world, {}, 602.0)
+    listed(master.world, {}, 1202.0)
+    assert not ends_within(master, 4, got)
+    listed(master.world, {}, 1203.0)
+    assert len(ends_within(master, 7, got)) == 1
+
+
+def test_an_end_that_a_sidecar_reported_and_the_resource_manager_does_not_know_is_made_up() -> None:
+    master = Master(cluster(1, nodes=1))
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    events = [
+        ContainerEvent(seq=seq, container_id=ids.container_id_text(got.id), kind=kind, at_s=0.0)
+        for seq, kind in enumerate((EventKind.HELD, EventKind.STARTED, EventKind.ENDED), 1)
+    ]
+    master.world.reports.report(node_id(1), report(1, events=events), 1.0)
+    listed(master.world, {1: "RUNNING"}, 2.0)
+    assert not ends_within(master, 1, got)
+    listed(master.world, {1: "RUNNING"}, 603.0)
+    assert len(ends_within(master, 4, got)) == 1
+
+
+def test_what_the_resource_manager_granted_itself_is_its_own_to_end() -> None:
+    master = Master(cluster(0, nodes=1))
+    call = master.calls(ask(0, 1))
+    (wanted,) = [r for r in inner_or_plain(call).ask if r.resource_name == "host1"]
+    (got,) = master.answered(call, response_id=1, allocated_containers=[container(7, 1, wanted)]).allocated_containers
+    listed(master.world, {1: "LOST"}, 1.0)
+    assert not ends_within(master, 1, got)
+
+
+def test_after_a_crash_lost_nodes_still_end_their_containers() -> None:
+    master, kept = Master(cluster(1, nodes=1)), Snapshot()
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    listed(master.world, {1: "LOST"}, 1.0)
+    for note in master.wire.take_notes():
+        kept.take(json.loads(json.dumps(note.note)))
+    world = cluster(1, nodes=1)
+    world.takeover.restore(ATTEMPT, kept)
+    listed(world, {1: "LOST"}, 1.0)
+    wire = Wire(world)
+    assert isinstance(wire.send("allocate", ask(1)), Failure), "it is to register anew"
+    assert isinstance(wire.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto()), Response)
+    successor = Master.__new__(Master)
+    successor.world, successor.wire = world, wire
+    seen = [successor.answered(successor.calls(ask(n)), response_id=n + 2) for n in range(3)]
+    assert [len(ends(answer, got)) for answer in seen] == [0, 1, 0]
