@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_security import LocalSecurity
+from quicksilver_lab.cluster.spec import HostPort
 
 _GRACE_S: Final = 20.0
 
@@ -19,11 +20,19 @@ _GRACE_S: Final = 20.0
 class TrackerRelays:
     """Runs them for the time of a with block, which a cluster with `tracker_relay` has to be started within.
 
-    proxy_urls: where proxies take the nodes' master keys; none are reported without.
+    proxy_urls: where proxies take the nodes' master keys; none are reported without. upstreams: where the relays of
+    nodes, by name, find the ResourceManager, if something is between.
     """
 
-    def __init__(self, cluster: Cluster, proxy_urls: Sequence[str] = (), security: LocalSecurity | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        proxy_urls: Sequence[str] = (),
+        security: LocalSecurity | None = None,
+        upstreams: Mapping[str, HostPort] | None = None,
+    ) -> None:
         self.cluster, self._urls, self._security = cluster, list(proxy_urls), security
+        self._upstreams = dict(upstreams or {})
         self.folder = cluster.spec.workdir / "relays"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By the name of the node."""
@@ -40,7 +49,8 @@ class TrackerRelays:
         """Start the relay of a node."""
         spec = self.cluster.spec
         number = [node.name for node in spec.node_addresses].index(name)
-        relay = {"upstream": str(spec.resource_tracker), "report_keys": bool(self._urls), "proxy_urls": self._urls}
+        upstream = self._upstreams.get(name, spec.resource_tracker)
+        relay = {"upstream": str(upstream), "report_keys": bool(self._urls), "proxy_urls": self._urls}
         sections: dict[str, Mapping[str, Any]] = {"tracker": relay}
         if self._security is not None:
             sections["security"] = self._security.node(spec.node_addresses[number])

@@ -15,6 +15,7 @@ from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.processes import containers_below
 from quicksilver_lab.workloads.rest import get_json
+from rm_proxy.attempt.lost_containers import FIRST_NUMBER
 
 _LAUNCH: Final = re.compile(r"launchContainer: \[.*/(container_\w+)/default_container_executor\.sh")
 _UNLAUNCHED: Final = re.compile(
@@ -39,6 +40,12 @@ def launched_twice(logs: Iterable[Path]) -> list[str]:
 def launches(logs: Iterable[Path]) -> int:
     """Return how many containers the NodeManagers started."""
     return sum(len(_LAUNCH.findall(log.read_text(errors="replace"))) for log in logs)
+
+
+def own_grants(logs: Iterable[Path]) -> int:
+    """Return how many of the containers that NodeManagers started were granted by the proxy itself."""
+    started = {container for log in logs for container in _LAUNCH.findall(log.read_text(errors="replace"))}
+    return sum(int(container.rpartition("_")[2]) > FIRST_NUMBER for container in started)
 
 
 def never_launched(logs: Iterable[Path]) -> list[str]:

@@ -17,8 +17,10 @@ import psutil
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.cluster import Cluster, ClusterError
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
+from quicksilver_lab.cluster.tracker_relays import TrackerRelays
 from quicksilver_lab.workloads.clients import Progress
 from quicksilver_lab.workloads.faults import plan
+from quicksilver_lab.workloads.faults.cutter import CallStep
 from quicksilver_lab.workloads.faults.plan import Fault
 from quicksilver_lab.workloads.faults.toxic import Toxics
 from quicksilver_lab.workloads.records import is_master
@@ -28,6 +30,11 @@ RM: Final = "resourcemanager"
 _MASTERS: Final = re.compile(r"MRAppMaster|distributedshell\.ApplicationMaster|DAGAppMaster")
 """Main classes of application masters that YARN starts again; Spark's of client mode ends its job."""
 _STORE_AWAY_S: Final = (0.5, 4.0)
+AM_PROXY, PROXY_RM = "AM-proxy", "proxy-RM"
+_CALL_WITHIN_S: Final = 15.0
+"""How long a call with own grants is waited for; without one there is no fault."""
+_WORKER_ALONE: Final = 0.5
+"""How often a tracker relay loses its worker alone."""
 
 
 @dataclass(slots=True)
@@ -61,10 +68,12 @@ class Injector:
         store: Postgres | None,
         progress: Progress,
         seed: int,
+        relays: TrackerRelays | None = None,
     ) -> None:
         self.done: list[Injected] = []
         self.problems: list[str] = []
         self._cluster, self._stack, self._toxics, self._store = cluster, stack, toxics, store
+        self._relays = relays
         self._progress, self._rng = progress, random.Random(seed)
         self._threads = ThreadPoolExecutor(8, "revive")
         self._away: dict[str, Future[None]] = {}
@@ -82,6 +91,8 @@ class Injector:
             plan.CUT: self._cut,
             plan.HOLD: self._hold,
             plan.SLOW: self._slow,
+            plan.KILL_RELAY: self._kill_relay,
+            **{step.value: self._cut_call for step in CallStep},
         }
         at_s = time.time()
         note = actions[fault.kind](fault)
@@ -148,6 +159,27 @@ class Injector:
 
         self._away["store"] = self._threads.submit(back)
         return f"away for {away_s:.1f} s"
+
+    def _kill_relay(self, fault: Fault) -> str | None:
+        """Kill the worker, or all of the relay, which is started again then."""
+        if self._relays is None:
+            return None
+        process = self._relays.processes[fault.target]
+        workers = psutil.Process(process.pid).children()
+        if workers and self._rng.random() < _WORKER_ALONE:
+            workers[0].kill()
+            return "its worker"
+        process.kill()
+        process.wait()
+        psutil.wait_procs(workers)  # they end with it, and their port is free then
+        self._relays.start(fault.target)
+        return "all of it"
+
+    def _cut_call(self, fault: Fault) -> str | None:
+        if self._toxics is None:
+            return None
+        done = self._toxics.cut_call(PROXY_RM, AM_PROXY, CallStep(fault.kind), _CALL_WITHIN_S)
+        return "" if done else None
 
     def _cut(self, fault: Fault) -> str | None:
         if self._toxics is None:

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from quicksilver_lab.workloads.faults.cutter import CallStep
+
 KILL_PROXY, KILL_SIDECAR, KILL_BOTH = "kill proxy", "kill sidecar", "kill proxy and sidecar"
 KILL_NM, KILL_RM, KILL_AM, KILL_STORE = "kill NodeManager", "kill ResourceManager", "kill AM", "kill store"
 CUT, HOLD, SLOW = "cut", "hold", "slow"
+KILL_RELAY = "kill tracker relay"
 KINDS: Final[Mapping[str, float]] = {
     KILL_PROXY: 20,
     KILL_SIDECAR: 20,
@@ -23,9 +26,11 @@ KINDS: Final[Mapping[str, float]] = {
     SLOW: 8,
 }
 """Weights."""
+OWN_GRANTS: Final[Mapping[str, float]] = {KILL_RELAY: 8.0, **{step.value: 10.0 for step in CallStep}}
+"""Faults that come beside those where the proxy grants containers itself."""
 STOCK: Final = frozenset({KILL_NM, KILL_RM, KILL_AM})
 """Faults that plain YARN knows too."""
-NEEDS_NODE: Final = frozenset({KILL_SIDECAR, KILL_BOTH, KILL_NM})
+NEEDS_NODE: Final = frozenset({KILL_SIDECAR, KILL_BOTH, KILL_NM, KILL_RELAY})
 NETWORK: Final = frozenset({CUT, HOLD, SLOW})
 _LONGEST_CUT_S: Final = 3.0
 _LONGEST_HOLD_S: Final = 4.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -13,11 +14,15 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from quicksilver_lab.cluster.spec import HostPort
+from quicksilver_lab.workloads.faults.cutter import CallCutter, CallStep, Passage
 
 _CHUNK_BYTES: Final = 1 << 16
 _JOIN_S: Final = 10.0
 _PATIENCE_S: Final = 60.0
 _AGAIN_S: Final = 0.05
+_BELOW_S: Final = 0.4
+"""How long answers to application masters are held, half of it before they are cut off."""
+Reader = Callable[[bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,7 @@ class Between:
 
 @dataclass(slots=True)
 class _Link:
+    name: str
     between: Between
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
     server: asyncio.Server | None = None
@@ -38,13 +44,23 @@ class _Link:
     """Loop time until which nothing passes."""
     slow_until: float = 0.0
     delay_s: float = 0.0
+    cutter: CallCutter | None = None
+    """What waits for a call on this link."""
+    cut_done: asyncio.Event | None = None
+    below: str = ""
+    """The link on which the cut call's answer would go on."""
 
 
 class Toxics:
     """Relays by name, on a thread of their own for the time of a with block."""
 
-    def __init__(self, links: Mapping[str, Between], seed: int = 0) -> None:
-        self._links = {name: _Link(between) for name, between in links.items()}
+    def __init__(
+        self, links: Mapping[str, Between], seed: int = 0, readers: Mapping[str, Callable[[], Reader]] | None = None
+    ) -> None:
+        """Prepare; readers: by link, what makes a reader of the bytes that each connection's dialing side sends."""
+        self._links = {name: _Link(name, between) for name, between in links.items()}
+        self._readers = dict(readers or {})
+        self._numbers = itertools.count()
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toxics")
@@ -85,6 +101,13 @@ class Toxics:
         link.delay_s = delay_s
         self._call(self._set(link, "slow_until", for_s)).result()
 
+    def cut_call(self, name: str, below: str, step: CallStep, within_s: float) -> bool:
+        """Cut the next call with own grants on a link at one of its steps; return whether one came in time.
+
+        below: the link by which its answer goes on to the application master.
+        """
+        return bool(self._call(self._cut_call(self._links[name], below, step, within_s)).result())
+
     def _call(self, job: Coroutine[Any, Any, int]) -> Future[int]:
         return asyncio.run_coroutine_threadsafe(job, self._loop)
 
@@ -121,18 +144,38 @@ class Toxics:
         except OSError:
             writer.transport.abort()
             return
-        ends = (writer, back)
+        ends, number = (writer, back), next(self._numbers)
         link.writers.update(ends)
+        make = self._readers.get(link.name)
+        read = make() if make is not None else None
         try:
             with suppress(OSError):  # one side broke off: so does the other
-                await asyncio.gather(self._pump(link, reader, back), self._pump(link, there, writer))
+                await asyncio.gather(
+                    self._pump(link, reader, back, number, read),
+                    self._pump(link, there, writer, number, None, up=False),
+                )
         finally:
             link.writers.difference_update(ends)
+            if link.cutter is not None:
+                link.cutter.closed(number)
             for end in ends:
                 end.transport.abort()
 
-    async def _pump(self, link: _Link, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self,
+        link: _Link,
+        source: asyncio.StreamReader,
+        target: asyncio.StreamWriter,
+        number: int,
+        read: Reader | None,
+        *,
+        up: bool = True,
+    ) -> None:
         while data := await source.read(_CHUNK_BYTES):
+            if read is not None:
+                read(data)
+            if link.cutter is not None and not self._may_pass(link, link.cutter, number, data, up=up):
+                raise ConnectionAbortedError("its call was cut")
             now = self._loop.time()
             if now < link.held_until:
                 await asyncio.sleep(link.held_until - now)
@@ -142,6 +185,30 @@ class Toxics:
             await target.drain()
         if target.can_write_eof():
             target.write_eof()
+
+    def _may_pass(self, link: _Link, cutter: CallCutter, number: int, data: bytes, *, up: bool) -> bool:
+        """Ask who waits for a call about bytes; returns whether they pass."""
+        verdict = cutter.up(number, data) if up else cutter.down(number)
+        if verdict is Passage.HOLD_BELOW:
+            below = self._links[link.below]
+            below.held_until = self._loop.time() + _BELOW_S
+            self._spawn(self._cut_soon(below))
+        if cutter.done and link.cut_done is not None:
+            link.cut_done.set()
+        return verdict is not Passage.CUT
+
+    async def _cut_soon(self, link: _Link) -> None:
+        await asyncio.sleep(_BELOW_S / 2)  # the proxy has written its answer by then, and it is held
+        await self._cut(link, _BELOW_S)
+
+    async def _cut_call(self, link: _Link, below: str, step: CallStep, within_s: float) -> int:
+        link.cutter, link.below, link.cut_done = CallCutter(step), below, asyncio.Event()
+        with suppress(TimeoutError):  # no such call came
+            async with asyncio.timeout(within_s):
+                await link.cut_done.wait()
+        done = link.cutter.done
+        link.cutter = link.cut_done = None
+        return int(done)
 
     async def _cut(self, link: _Link, for_s: float) -> int:
         if link.server is not None:  # else it is cut already

@@ -43,6 +43,11 @@ class Postgres:
         self.port = 0
 
     @property
+    def folder(self) -> Path:
+        """Where its files lie while it runs."""
+        return self._folder
+
+    @property
     def url(self) -> str:
         """Return what `proxy.store_url` takes."""
         return self.url_of("postgres")
