@@ -27,6 +27,9 @@ DECIDE_S: Final = 0.001
 CORE_WAIT_S: Final = 30.0
 """How long an application in service may lack core containers before no other one is admitted; after twice that the
 one admitted last goes back, if another one lacks some, too: both may hold what the other one needs."""
+NEXT_MASTER_S: Final = 60.0
+"""How long after the end of an application master in service no other application is admitted: the ResourceManager
+shows the place as free before it allocates it to the next one."""
 NOT_KNOWN: Final = "it has just come"
 _NOWHERE: Final[frozenset[str]] = frozenset()
 
@@ -186,7 +189,7 @@ class Admissions:
         return by_queue, by_user
 
     def _stalled(self, now_s: float) -> str:
-        """Return why nobody is admitted now: somebody in service waits for its core; "" if nobody does.
+        """Return why nobody is admitted now: somebody in service waits for its core, or its next master; "" if nobody.
 
         Where two of them wait for long, the one that was admitted last goes back and returns its containers.
         """
@@ -197,7 +200,8 @@ class Admissions:
             if known.core_since_s is not None and now_s - known.core_since_s > CORE_WAIT_S:
                 late.append(known)
         if not late:
-            return ""
+            between = (known.app.id for known in self.apps.values() if _between_masters(known, now_s))
+            return next((f"{app_id} is in service and waits for its next application master" for app_id in between), "")
         late.sort(key=lambda known: (known.entered_s or 0.0, known.app.id))
         last = late[-1]
         if len(late) > 1 and now_s - (last.core_since_s or now_s) > 2 * CORE_WAIT_S:
@@ -222,6 +226,11 @@ class Admissions:
             sizes = [at.size for at in known.demand.values() if at.asked_g]
             largest = max(sizes, key=lambda size: (size.memory_mb, size.vcores), default=None)
             known.crowded = self._world.crowded(largest) if largest is not None else _NOWHERE
+
+
+def _between_masters(known: GovernedApp, now_s: float) -> bool:
+    gone_s = known.attempt.containers.master_gone_s
+    return known.entered_s is not None and gone_s is not None and now_s - gone_s < NEXT_MASTER_S
 
 
 def _new(settings: AppAdmission, app: AppView, attempt: Attempt, demand: Demand, now_s: float) -> GovernedApp:

@@ -37,6 +37,8 @@ class ContainerEvents:
     ) -> None:
         self._registration, self._world, self._live = registration, world, live
         self._router, self._ends, self._effect = router, ends, emit
+        self.master_gone_s: float | None = None
+        """When its application master's container was over; None while it is not."""
         self.answers = 0
         """How many answers its allocate requests got."""
 
@@ -114,6 +116,8 @@ class ContainerEvents:
 
     def master_gone(self, now_s: float) -> None:
         """Note that the application master's container is over: no container of this attempt may start any more."""
+        if self.master_gone_s is None:
+            self.master_gone_s = now_s
         for live in [c for c in self._live if c.may_be_held]:
             self._withdraw(live, "its application master is gone", now_s)
         self._router.charge()

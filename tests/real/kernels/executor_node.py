@@ -77,9 +77,10 @@ class ExecutorNode:
     def groups(self) -> dict[str, Path]:
         """Return the group of each container: the NodeManager's, or Docker's inside of it."""
         found: dict[str, Path] = {}
-        for group in self.top.glob("container_*"):
-            inner = [path for path in group.glob("*") if path.is_dir()]
-            found[group.name] = inner[0] if len(inner) == 1 else group
+        for group in _folders(self.top):
+            if group.name.startswith("container_"):
+                inner = _folders(group)
+                found[group.name] = inner[0] if len(inner) == 1 else group
         return found
 
     def values(self, name: str) -> dict[str, str]:
@@ -105,6 +106,13 @@ class ExecutorNode:
             for (action, kind), count in figures.items()
             if kind == "count" and count
         }
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.is_dir()]
+    except FileNotFoundError:  # the group went meanwhile
+        return []
 
 
 @asynccontextmanager

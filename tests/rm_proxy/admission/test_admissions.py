@@ -10,12 +10,12 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.admission.admissions import CORE_WAIT_S
+from rm_proxy.admission.admissions import CORE_WAIT_S, NEXT_MASTER_S
 from rm_proxy.api.admission_views import admission_info
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.admission.apps import ZOE, App, app, cluster, reported, wants
-from tests.rm_proxy.yarn_messages import container, report, row
+from tests.rm_proxy.yarn_messages import container, node_id, report, row
 
 
 def zoe(policy: str = "flexible", **settings: Any) -> Coordinator:
@@ -251,6 +251,24 @@ def test_while_a_core_is_incomplete_for_long_nobody_else_is_admitted_and_the_las
     assert one.beat(6 + 2 * CORE_WAIT_S) == (4, 0)
     world.rounds.all_parts(7 + 2 * CORE_WAIT_S)
     assert two.beat(8 + 2 * CORE_WAIT_S) == (4, 0)
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_between_two_masters_of_one_in_service_nobody_else_is_admitted(comes_back: bool) -> None:
+    """The ResourceManager shows the place of the one that died as free, and a core would fit into it."""
+    world = zoe()  # room for 24
+    one, two = app(world, 2, "core:10=20"), app(world, 3, "core:10=4")
+    one.beat(1, *wants(20, 0))
+    event = ContainerEvent(seq=1, container_id=one.container_id(1), kind=EventKind.ENDED, at_s=2, am=True)
+    world.reports.report(node_id(1), report(1, seq=2, events=[event]), 2)
+    assert two.beat(2, *wants(4, 0)) == (0, 0)
+    assert world.admissions.apps[two.id].why == f"{one.id} is in service and waits for its next application master"
+    if comes_back:
+        one.number_of_attempt, one.response_id = 2, 0
+        one.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 3.0)
+    later_s = 4 if comes_back else 2 + NEXT_MASTER_S
+    world.rounds.all_parts(later_s)
+    assert two.beat(later_s) == (4, 0)
 
 
 def test_idle_elastic_containers_are_given_back_and_not_asked_for_again_for_a_while() -> None:
