@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hadoop_rpc.connection import ClientConnection, ServerConnection
 from quicksilver_lab.bench.fuzz import run
 from quicksilver_lab.bench.fuzz.__main__ import main
-from quicksilver_lab.bench.fuzz.http_servers import HTTP_TARGETS
+from quicksilver_lab.bench.fuzz.http_servers import HTTP_TARGETS, stop_servers
 from quicksilver_lab.bench.fuzz.mutation import (
     fields_of,
     frame_of,
@@ -32,6 +32,12 @@ from tests.paths import DATA
 
 CORPUS = sorted((DATA / "fuzz").glob("*.txt"))
 NEVER = float("inf")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    stop_servers()
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)

@@ -73,6 +73,9 @@ _HEADERS: Final = (
 )
 
 
+_SERVERS: Final = ExitStack()
+
+
 class FaultyAnswerError(Exception):
     """A server answered with its own fault."""
 
@@ -140,13 +143,22 @@ def _answer(connection: socket.socket) -> str:
 
 @cache
 def running(kind: str) -> tuple[RestServer, float]:
-    """Return a server that runs until this process ends, and its memory in MB after a first call."""
+    """Return a server that runs until `stop_servers`, and its memory in MB after a first call."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="quicksilver-fuzz-"))
         server = stack.enter_context(RestServer(kind, Path(folder)))
         calls(server)
-        atexit.register(stack.pop_all().close)
+        _SERVERS.push(stack.pop_all())
     return server, server.rss_mb()
+
+
+def stop_servers() -> None:
+    """Stop all servers; the end of this process does it too, unless it is cut short."""
+    running.cache_clear()
+    _SERVERS.close()
+
+
+atexit.register(stop_servers)
 
 
 @cache
