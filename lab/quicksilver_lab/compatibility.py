@@ -25,7 +25,7 @@ from quicksilver.manual.made_parts import with_part
 FOLDER: Final = Path(__file__).parents[1] / "figures" / "compatibility"
 """The results in a checkout."""
 VARIABLE: Final = "QUICKSILVER_COMPATIBILITY"
-_LONGEST_CAUSE: Final = 200
+LONGEST_CAUSE: Final = 200
 
 
 class Disturbance(StrEnum):
@@ -57,7 +57,7 @@ class Cell(BaseModel):
     """Its containers: guaranteed, queueable, and queueable ones that give way by shrinking or are killed for it."""
     event: Disturbance = Disturbance.NONE
     outcome: Literal["passed", "failed"] = "passed"
-    cause: str = Field("", max_length=_LONGEST_CAUSE)
+    cause: str = Field("", max_length=LONGEST_CAUSE)
     """Why it failed; of a run that passed what is to be known about it."""
     commit: str = ""
     date: str = ""
@@ -102,7 +102,7 @@ def recorded(version: str, framework: str, mode: Mode, event: Disturbance = Dist
     try:
         yield
     except Exception as error:
-        cause = (str(error).strip().splitlines() or [type(error).__name__])[0][:_LONGEST_CAUSE]
+        cause = (str(error).strip().splitlines() or [type(error).__name__])[0][:LONGEST_CAUSE]
         record(Cell(version=version, framework=framework, mode=mode, event=event, outcome="failed", cause=cause))
         raise
     record(Cell(version=version, framework=framework, mode=mode, event=event))

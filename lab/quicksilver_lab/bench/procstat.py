@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,16 +13,16 @@ def cpu_s(pid: int) -> float:
     The kernel has nanoseconds of threads that live, and 1/100 s of all of them. Raises psutil.NoSuchProcess.
     """
     times = psutil.Process(pid).cpu_times()
-    return max(float(times.user + times.system), sum(_threads_s(pid)))
+    threads = (int(folder.name) for folder in Path(f"/proc/{pid}/task").glob("*"))
+    return max(float(times.user + times.system), sum(thread_s(pid, thread) for thread in threads))
 
 
-def _threads_s(pid: int) -> Iterator[float]:
-    """Yield the time of each thread that lives, by its schedstat; none where the kernel has no such file."""
-    for file in Path(f"/proc/{pid}/task").glob("*/schedstat"):
-        try:
-            yield int(file.read_text().split()[0]) / 1e9
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # the thread ended meanwhile
+def thread_s(pid: int, thread: int) -> float:
+    """Return the CPU time of one thread, in seconds, by its schedstat; 0 when there is no such thread, or file."""
+    try:
+        return int(Path(f"/proc/{pid}/task/{thread}/schedstat").read_text().split()[0]) / 1e9
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
 
 
 def rss_mb(pid: int) -> float:

@@ -47,7 +47,7 @@ class SidecarStandIn:
         self._log.counts["announced"] += len(message.grants)
 
     def run(self, container: y.ContainerProto, task_s: float) -> None:
-        """Run a container for so long."""
+        """Run a container for `task_s` seconds."""
         name = container_id_text(container.id)
         self._running[name] = time.time()
         self._event(name, EventKind.STARTED)

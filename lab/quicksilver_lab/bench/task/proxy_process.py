@@ -18,6 +18,7 @@ from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench.load.child_process import LoadChild
+from quicksilver_lab.bench.procstat import thread_s
 from quicksilver_lab.bench.task.parts import PartClock, watch
 from rm_proxy.config import ProxySettings
 from rm_proxy.service.server import Proxy
@@ -99,16 +100,10 @@ class _ClockedProxy:
 def _threads_s() -> dict[str, float]:
     """Return the CPU seconds of the threads beside the one that runs, those of one pool together."""
     spent: defaultdict[str, float] = defaultdict(float)
-    tick_s = 1 / os.sysconf("SC_CLK_TCK")
     for thread in threading.enumerate():
         if thread is threading.current_thread() or thread.native_id is None:
             continue
-        try:
-            stat = Path(f"/proc/self/task/{thread.native_id}/stat").read_text()
-        except FileNotFoundError:
-            continue  # it ended
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        spent[thread.name.rpartition("_")[0] or thread.name] += (int(user) + int(system)) * tick_s
+        spent[thread.name.rpartition("_")[0] or thread.name] += thread_s(os.getpid(), thread.native_id)
     return dict(spent)
 
 

@@ -156,7 +156,7 @@ def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
 @click.option("--warm-up", default=8.0, show_default=True, type=click.FloatRange(0), help="Seconds before it.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Rounds, each of a new proxy.")
 @click.option("--preset", default="default", show_default=True, help="Policies of the proxy.")
-@click.option("--timers/--no-timers", default=True, show_default=True, help="Whether parts are told apart.")
+@click.option("--timers/--no-timers", default=True, show_default=True, help="Whether each part has a clock.")
 @results.folder_option
 @one_line_errors
 def task(

@@ -19,7 +19,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.cluster import ClusterError
 from quicksilver_lab.cluster.local_daemons import LocalDaemons, running
 from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
-from quicksilver_lab.compatibility import Cell, Disturbance, Mode, record
+from quicksilver_lab.compatibility import LONGEST_CAUSE, Cell, Disturbance, Mode, record
 from quicksilver_lab.frameworks.matrix.cell_events import CORES, EVENTS, MAY_FAIL, CellRun, cluster_of
 from quicksilver_lab.frameworks.matrix.cell_jobs import CellFramework, CellJob, frameworks
 from quicksilver_lab.workloads.clients import Clients, Progress
@@ -31,7 +31,6 @@ from quicksilver_lab.workloads.spark import DEFAULT_PYTHON
 MODES: Final[Sequence[Mode]] = get_args(Mode)
 _NAMES: Final = tuple(frameworks(DEFAULT_PYTHON))
 _READY_S: Final = 120.0
-_LONGEST_CAUSE: Final = 200
 
 
 def policies_of(mode: Mode, application_type: str) -> Mapping[str, Any]:
@@ -71,7 +70,7 @@ class DisturbedJobs:
             mode=mode,
             event=event,
             outcome="failed" if cause else "passed",
-            cause=cause[:_LONGEST_CAUSE],
+            cause=cause[:LONGEST_CAUSE],
         )
 
     def _started(self, job: CellJob, watch: RecordsWatch) -> str:
