@@ -143,6 +143,7 @@ def test_a_streaming_task_gives_way_with_its_child(cluster: Cluster, tools: Tool
 
 
 @pytest.mark.long
+@pytest.mark.alone  # beside others a map that starts late is slow for its master
 @pytest.mark.parametrize("preset", ["mercury", "kairos", "default"])
 def test_which_waits_mapreduce_takes_for_slow_tasks(cluster: Cluster, tools: Tools, preset: str) -> None:
     """Three maps run at a time, and MapReduce makes second copies of those that show no progress after 9 s.
@@ -196,6 +197,7 @@ def test_a_job_within_its_master_has_nothing_to_route(stack: LocalDaemons) -> No
         assert stack.get(f"/v1/decisions?app={result.application_id}")["items"] == []
 
 
+@pytest.mark.alone  # as above
 def test_the_slow_one_of_two_copies_is_stopped_by_the_master(stack: LocalDaemons, tools: Tools) -> None:
     """The first attempt of a map sleeps until it is killed, when the second one has ended."""
     mapper = f"case $mapreduce_task_attempt_id in *_m_00000{LATE_MAP}_0) sleep 600;; esac; cat"

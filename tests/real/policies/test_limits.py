@@ -34,6 +34,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
     """The part has room for one container: a node runs one at a time, and one twice as large goes guaranteed."""
     ratio = 1.5 * MEMORY_MB / NODE_MB
     limit_mb = int(NODE_MB * ratio)
+    runs_s = 6.0 if policy == "none" else 1.5  # two that start one after the other have to meet
 
     async def run(here: LocalDaemons) -> dict[str, list[SleepTask]]:
         nodes = [str(node.rpc) for node in cluster.spec.node_addresses]
@@ -41,7 +42,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
             if policy != "none":
                 known = [(here.get(f"/v1/nodes/{node}")["targets"] or {}).get("limit_q_mb") for node in nodes]
                 assert known == [limit_mb] * NODES
-            tasks = mine.ask(3 * NODES, 1.5)
+            tasks = mine.ask(3 * NODES, runs_s)
             await mine.until_done(tasks)
             large = mine.ask(1, 0.5, priority=30, memory_mb=2 * MEMORY_MB)
             guaranteed = mine.ask(NODES * VCORES, 1.5, priority=URGENT)

@@ -209,7 +209,8 @@ def _busybox() -> str:
 def _image_tar(files: Mapping[str, Path]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name in ("bin", "tmp"):
+        parents = {str(parent) for name in files for parent in Path(name).parents} - {"."}
+        for name in sorted({"bin", "tmp", *parents}):  # Docker lets nobody but root into one that is left out
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if name == "tmp" else 0o755
             tar.addfile(entry)
