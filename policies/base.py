@@ -60,6 +60,9 @@ class Policy:
     """
     by_size: bool = False
     """Of a `place` policy: it looks at the waits of nodes by size, which these report only then."""
+    by_load: bool = False
+    """Of a `place` policy: where nodes of the nearest tier start a container at once it takes one of the first SHOWN
+    (`policies.common.node_candidates`) by load, containers and id, so that it is shown only these."""
     by_work: bool = False
     """Of a `preempt` policy: it looks at the CPU time of containers, which is then measured before it is asked."""
     assign: Callable[..., Any] | None = None

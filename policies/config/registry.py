@@ -75,6 +75,7 @@ class BoundPolicy:
     assign: Callable[..., Any] | None = None
     alike: bool = False
     together: bool = False
+    by_load: bool = False
     off: Off = field(default_factory=Off, compare=False, repr=False)
 
     def __str__(self) -> str:
@@ -187,6 +188,7 @@ class Registry:
             policy.assign,
             policy.alike,
             policy.together,
+            policy.by_load,
         )
 
 

@@ -99,4 +99,4 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     return Placement(node_id, tuple([(node, score) for score, _, node in best]), unit, reason, ahead=ahead)
 
 
-POLICY = Policy("late", Late, place)
+POLICY = Policy("late", Late, place, by_load=True)

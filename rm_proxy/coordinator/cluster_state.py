@@ -14,6 +14,7 @@ from rm_proxy.coordinator.grant_watch import GrantWatch
 from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.dispatch.free_places import FreePlaces
 from rm_proxy.dispatch.giving_way import GivingWay
+from rm_proxy.dispatch.node_ranking import NodeRanking
 from rm_proxy.domain.hooks import Hooks
 
 
@@ -57,13 +58,14 @@ class ClusterState:
     serving: bool = True
     """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
     free: FreePlaces = field(init=False)
+    ranking: NodeRanking = field(init=False)
     giving_way: GivingWay = field(default_factory=GivingWay)
     grants: GrantWatch = field(default_factory=GrantWatch)
     hooks: Hooks = field(default_factory=Hooks)
     """Steps of the features that are on by the policies in force."""
 
     def __post_init__(self) -> None:
-        self.free = FreePlaces(self._view_of)
+        self.free, self.ranking = FreePlaces(self._view_of), NodeRanking(self.nodes)
 
     def bind_ahead(self) -> None:
         """Count the free places by the settings in force."""
@@ -73,8 +75,12 @@ class ClusterState:
         """Return a node, which is known from now on."""
         node = self.nodes.get(node_id)
         if node is None:
-            node = self.nodes[node_id] = Node(node_id, changed=self.free.changed)
+            node = self.nodes[node_id] = Node(node_id, changed=self._changed)
         return node
+
+    def _changed(self, node_id: str) -> None:
+        self.free.changed[node_id] = None
+        self.ranking.changed(node_id)
 
     def dispatch_key(self, applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
         """Return the sort key of an application whose containers wait for places, by the policy in force."""

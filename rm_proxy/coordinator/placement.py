@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence, Set
 from random import Random
 from typing import Final
 
+from policies.common.node_candidates import SHOWN
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, Placement, Resources
 from policies.value_types import changer, replace
@@ -58,11 +59,13 @@ class Placer:
         if moved is not None:
             return replace(moved, version=policies.version)
         turns = self.prober.turns(ask) if self.prober is not None else None
-        views = (
-            self.sampling.candidates(ask, avoid, state.rng)
-            if turns is None and not ask.matched
-            else self._views(ask, avoid, turns)
-        )
+        views = self._least_loaded(ask) if turns is None and not avoid else []
+        if not views:
+            views = (
+                self.sampling.candidates(ask, avoid, state.rng)
+                if turns is None and not ask.matched
+                else self._views(ask, avoid, turns)
+            )
         if turns is not None and not any(ask.tier(view) is not None for view in views):
             return Placement(None, reason="in no queue it is the turn of a place of its application", wait=True)
         try:
@@ -82,6 +85,15 @@ class Placer:
         if follows:
             self._mover.placed_elsewhere(follows)
         return _with_wait(placement, state.nodes[placement.node].view.wait_s, policies.version)
+
+    def _least_loaded(self, ask: Ask) -> list[NodeView]:
+        """Return the nodes of which the policy is known to take one; none where it has to see all."""
+        state = self.state
+        if ask.matched or ask.shunned or ask.blacklist or state.hooks.placed:
+            return []
+        if not state.policies.for_app(ask.app).choices["place"].by_load:
+            return []
+        return state.ranking.best(ask, SHOWN, self.sampling.at)
 
     def _behind_long(self, ask: Ask, node_id: str | None) -> bool:
         """Return whether long tasks hold all cores of a node where the application is not to wait for them."""

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from policies.model import NodeView, Resources
 
 MAX_SIZES: Final = 16
-"""Labels and sizes that are counted; of more the one asked for least recently is forgotten."""
+"""Labels and sizes that are counted, or ranked; of more the one asked for least recently is forgotten."""
 MAX_NODES: Final = 64
 """Nodes with free places that a placement is shown."""
 

@@ -50,11 +50,11 @@ class NodeSampling:
         if len(self._nodes) <= MAX_SHOWN:
             return [view for node in self._nodes.values() if (view := node.view).usable and node.id not in avoid]
         if not ask.anywhere:
-            ids = self._at(ask.hosts | ask.racks)
+            ids = self.at(ask.hosts | ask.racks)
         else:
             ids = self._sampled(ask.label, rng)
             if len(ask.hosts) <= MAX_HINTED:
-                ids = ids | self._at(ask.hosts)
+                ids = ids | self.at(ask.hosts)
         nodes = (self._nodes.get(node_id) for node_id in ids if node_id not in avoid)
         return [node.view for node in nodes if node is not None and node.view.usable]
 
@@ -66,5 +66,6 @@ class NodeSampling:
         self._uses -= 1
         return self._sample[1]
 
-    def _at(self, places: Set[str]) -> dict[str, None]:
+    def at(self, places: Set[str]) -> dict[str, None]:
+        """Return the ids of the nodes on hosts and racks."""
         return {node_id: None for place in sorted(places) for node_id in self._by_place.get(place, ())}

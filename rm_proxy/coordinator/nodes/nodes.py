@@ -24,6 +24,10 @@ MEMORY: Final = 50
 """Containers of a node after which one that was lost is nearly forgotten."""
 
 
+def _nobody_asks(_node_id: str) -> None:
+    """Leave a change of a node by itself."""
+
+
 class NodeReservation(StrEnum):
     """Whether a node takes queueable containers, and if not, whether that is meant."""
 
@@ -79,8 +83,8 @@ class Node:
     """When the first container is expected to end here, seconds from the last report."""
     lost_ratio: float = 0.0
     """Part of its containers that were lost, of about the last MEMORY of them."""
-    changed: dict[str, None] = field(default_factory=dict)
-    """Nodes whose views changed since their free places were last counted: of all nodes together."""
+    changed: Callable[[str], None] = _nobody_asks
+    """Called with its id whenever its view changed."""
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
         """Return why the node takes no queueable containers, None when it does."""
@@ -155,7 +159,7 @@ class Node:
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
             self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
-            self.changed[self.id] = None
+            self.changed(self.id)
             return
         capacity = Resources(report.memory_mb, report.vcores)
         apps = [c.app_id for c in report.containers if not c.am]
@@ -193,7 +197,7 @@ class Node:
         for own in self.own.values():
             view = _with(view, own)
         self.view = view
-        self.changed[self.id] = None
+        self.changed(self.id)
 
     def limit_to(self, limit_q: Resources | None) -> None:
         """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
@@ -201,14 +205,14 @@ class Node:
             self.limit_q = limit_q
             self.view = replace(self.view, limit_q=limit_q)
             self.bare = replace(self.bare, limit_q=limit_q)
-            self.changed[self.id] = None
+            self.changed(self.id)
 
     def answered(self, usable: bool) -> None:
         """Note whether an answer of the ResourceManager reported it as usable."""
         self.unusable = not usable
         self.view = replace(self.view, usable=self.view.usable and usable)
         self.bare = replace(self.bare, usable=self.view.usable)
-        self.changed[self.id] = None
+        self.changed(self.id)
 
     def slow_by(self, ratio: float) -> None:
         """Set how many times as long tasks take here as elsewhere."""
@@ -266,7 +270,7 @@ class Node:
         if len(self.own) > MAX_OWN:
             self.own.popitem(last=False)
         self.view = _with(self.view, own)
-        self.changed[self.id] = None
+        self.changed(self.id)
 
     def confirm(self, report: Report, now_s: float) -> None:
         """Store a report; containers that it mentions are no longer counted on top."""

@@ -1,0 +1,98 @@
+"""Nodes on which one more container of a size would start at once, the least loaded first: by node label and size.
+
+For placement policies that take one of the first (`policies.base.Policy.by_load`): they need not look at all nodes for
+each container. A change of a node's view costs next to nothing until somebody asks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Mapping, Set
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from typing import Protocol
+
+from policies.model import Ask, NodeView, Resources
+from rm_proxy.dispatch.free_places import MAX_SIZES, LabelledSize
+
+Rank = tuple[float, int, str]
+"""Load, containers and id of a node."""
+
+
+class Viewed(Protocol):
+    """A node."""
+
+    view: NodeView
+
+
+@dataclass(slots=True)
+class _Ranked:
+    """The nodes of one label and size."""
+
+    changed: dict[str, None]
+    """Nodes whose views changed since they were ranked."""
+    by_node: dict[str, Rank] = field(default_factory=dict)
+    in_order: list[Rank] = field(default_factory=list)
+
+    def set(self, node_id: str, rank: Rank | None) -> None:
+        before = self.by_node.get(node_id)
+        if rank == before:
+            return
+        if before is not None:
+            del self.in_order[bisect_left(self.in_order, before)]
+        if rank is not None:
+            self.by_node[node_id] = rank
+            insort(self.in_order, rank)
+        else:
+            del self.by_node[node_id]
+
+
+class NodeRanking:
+    """Ranks the coordinator's `nodes`, which may change at any time; `changed` is to be called with each change.
+
+    Of more than MAX_SIZES labels and sizes the one asked for least recently is forgotten.
+    """
+
+    def __init__(self, nodes: Mapping[str, Viewed]) -> None:
+        self._nodes = nodes
+        self._ranked: dict[LabelledSize, _Ranked] = {}
+
+    def changed(self, node_id: str) -> None:
+        """Note that a node's view changed, that it came, or that it is gone."""
+        for ranked in self._ranked.values():
+            ranked.changed[node_id] = None
+
+    def best(self, ask: Ask, limit: int, nodes_at: Callable[[Set[str]], Collection[str]]) -> list[NodeView]:
+        """Return up to `limit` nodes of the nearest tier on which an ask starts at once, the least loaded first.
+
+        The ask blacklists nothing. nodes_at: returns the ids of the nodes on hosts and racks.
+        """
+        ranked = self._of(ask.label, ask.resources)
+        for places in (ask.hosts, ask.racks):
+            by_node = ranked.by_node
+            near = [by_node[node_id] for node_id in nodes_at(places) if node_id in by_node] if places else []
+            if near:
+                return [self._nodes[node_id].view for _, _, node_id in nsmallest(limit, near)]
+        return [self._nodes[node_id].view for _, _, node_id in ranked.in_order[:limit]] if ask.anywhere else []
+
+    def _of(self, label: str, size: Resources) -> _Ranked:
+        key, nodes = (label, size), self._nodes
+        ranked = self._ranked.pop(key, None)
+        if ranked is None:
+            ranked = _Ranked(dict.fromkeys(nodes))
+            if len(self._ranked) >= MAX_SIZES:
+                del self._ranked[next(iter(self._ranked))]
+        self._ranked[key] = ranked
+        if ranked.changed:
+            for node_id in ranked.changed:
+                node = nodes.get(node_id)
+                ranked.set(node_id, _rank(node.view, label, size) if node is not None else None)
+            ranked.changed.clear()
+        return ranked
+
+
+def _rank(view: NodeView, label: str, size: Resources) -> Rank | None:
+    if not view.usable or view.label != label:
+        return None
+    load = view.load_where_it_starts(size)
+    return (load, view.containers, view.id) if load is not None else None
