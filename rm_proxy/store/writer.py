@@ -25,7 +25,8 @@ from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
 MAX_TEXT: Final = 10_000
 """Characters of a text that are kept."""
 _IDLE_S: Final = 0.5
-_LINGER_S: Final = 0.1
+_LINGER_S: Final = 0.5
+"""How long a batch that is not full waits for more rows: a transaction costs as much as dozens of them."""
 _MAX_FAULTS: Final = 3
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 _PRUNE_EVERY_S: Final = 3600.0
