@@ -51,6 +51,7 @@ GRANTS_S: Final = 1.0
 MAX_RECEIPTS: Final = 16
 """Frames with grants that a sidecar has not acknowledged; with more of them no further ones are sent."""
 _TAKES_GRANTS: Final = (TAKES.lower().encode(), TAKES_GRANTS.encode())
+Answer = Callable[[UnreachableError | None], None]
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
 
 
@@ -100,19 +101,15 @@ class ReportConnections:
             if ack is not None:
                 connection.notify(ack)
 
-    async def grant(self, node_id: str, message: Grants) -> bool:
-        """Send grants over a node's connection until they are acknowledged; return False where it takes none.
+    def grant(self, node_id: str, message: Grants, answered: Answer) -> bool:
+        """Send grants over a node's connection; return False where it takes none. Raises UnreachableError.
 
-        Raises UnreachableError.
+        answered: called once, when they are acknowledged (None), or with the reason why they are not.
         """
         connection = self._open.get(node_id)
         if connection is None or not connection.takes_grants or not connection.allowed():
             return False
-        try:
-            async with asyncio.timeout(self._grants_s):
-                await connection.grant(message)
-        except TimeoutError as error:
-            raise UnreachableError(f"no answer within {self._grants_s:g} s", place=node_id) from error
+        connection.grant(message, answered, self._grants_s)
         return True
 
     def round(self) -> None:
@@ -136,6 +133,25 @@ class ReportConnections:
             )
 
 
+class _Receipt:
+    """Grants that were sent and not acknowledged."""
+
+    __slots__ = ("_answered", "timer")
+
+    def __init__(self, answered: Answer) -> None:
+        self._answered: Answer | None = answered
+        """None where nobody waits any more."""
+        self.timer: asyncio.TimerHandle | None = None
+
+    def settle(self, error: UnreachableError | None) -> None:
+        """Report the outcome, the first one alone."""
+        answered, self._answered = self._answered, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if answered is not None:
+            answered(error)
+
+
 class ReportConnection:
     """One connection; `closed` is called once, with the reason where it was the proxy that ended it."""
 
@@ -156,8 +172,8 @@ class ReportConnection:
         self._targets: Targets | None = None
         """The last ones that were sent."""
         self.takes_grants = _TAKES_GRANTS in scope.get("headers", ())
-        self._receipts: deque[asyncio.Future[None]] = deque()
-        """Of grants that were sent and not acknowledged, in order; done where nobody waits any more."""
+        self._receipts: deque[_Receipt] = deque()
+        """In the order of the frames."""
         self._transport: asyncio.Transport | None = None
         self._heard_s = self._begun_s = self._opened_s = time.monotonic()
         """When the last report came, and the first byte of the frame that has not come whole."""
@@ -228,32 +244,31 @@ class ReportConnection:
         """Send orders that do not wait for the next report."""
         self._write(FrameKind.NOTICE, ack.model_dump_json(exclude_defaults=True).encode())
 
-    def grant(self, message: Grants) -> asyncio.Future[None]:
-        """Send grants; return what is done when they are acknowledged, or fails with UnreachableError."""
-        receipt: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def grant(self, message: Grants, answered: Answer, grants_s: float) -> None:
+        """Send grants; grants_s: time to acknowledge them. Raises UnreachableError."""
         if len(self._receipts) >= MAX_RECEIPTS:
-            receipt.set_exception(UnreachableError("the sidecar acknowledges no grants", place=self.node_id))
-            return receipt
+            raise UnreachableError("the sidecar acknowledges no grants", place=self.node_id)
+        receipt = _Receipt(answered)
+        receipt.timer = asyncio.get_running_loop().call_later(grants_s, self._too_late, receipt, grants_s)
         self._receipts.append(receipt)
         self._write(FrameKind.GRANTS, message.model_dump_json(exclude_defaults=True).encode())
         if not self.is_open:
             self._lose_grants()
-        return receipt
+
+    def _too_late(self, receipt: _Receipt, grants_s: float) -> None:
+        receipt.settle(UnreachableError(f"no answer within {grants_s:g} s", place=self.node_id))
 
     def _taken(self, kind: FrameKind) -> bool:
         """Return whether a frame acknowledges grants."""
         if kind is not FrameKind.GRANTS_TAKEN or not self._receipts:
             return False
-        receipt = self._receipts.popleft()
-        if not receipt.done():
-            receipt.set_result(None)
+        self._receipts.popleft().settle(None)
         return True
 
     def _lose_grants(self) -> None:
         receipts, self._receipts = self._receipts, deque()
         for receipt in receipts:
-            if not receipt.done():
-                receipt.set_exception(UnreachableError("the connection for reports was closed", place=self.node_id))
+            receipt.settle(UnreachableError("the connection for reports was closed", place=self.node_id))
 
     def check(self) -> None:
         """End the connection if its caller may not report any more, is silent, or does not finish a frame."""

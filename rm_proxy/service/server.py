@@ -151,7 +151,7 @@ class Proxy:
         return GrantAnnouncer(
             self.metrics,
             self._url_of,
-            lambda node_id, message: self.report_connections.grant(node_id, message),
+            lambda node_id, message, answered: self.report_connections.grant(node_id, message, answered),
             self._undelivered,
             AsyncRestClient(
                 timeout_s=settings.announce_timeout_s,

@@ -351,6 +351,20 @@ async def test_the_end_of_the_server_is_the_end_of_each_connection() -> None:
     assert proxy.counts[-1] == 0
 
 
+async def granted(proxy: Proxy) -> bool:
+    """Send grants, and wait for the outcome; return False where the connection takes none."""
+    answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def answered(error: UnreachableError | None) -> None:
+        assert not answer.done()
+        answer.set_result(None) if error is None else answer.set_exception(error)
+
+    if not proxy.connections.grant(NODE, GRANTS, answered):
+        return False
+    await answer
+    return True
+
+
 GRANTS = Grants(drop=["c1"], drop_reason="gone")
 GRANTED = (FrameKind.GRANTS, {"drop": ["c1"], "drop_reason": "gone"})
 TAKEN = frame(FrameKind.GRANTS_TAKEN, b"")
@@ -361,7 +375,7 @@ async def test_grants_go_over_the_connection_until_they_are_acknowledged() -> No
 
     async with serving(proxy) as connect:
         sidecar = await (await connect()).opened(**{TAKES: TAKES_GRANTS})
-        grants = [asyncio.create_task(proxy.connections.grant(NODE, GRANTS)) for _ in range(2)]
+        grants = [asyncio.create_task(granted(proxy)) for _ in range(2)]
         assert [await sidecar.next(), await sidecar.next()] == [GRANTED] * 2
         assert not any(grant.done() for grant in grants)
         sidecar.writer.write(TAKEN)
@@ -377,9 +391,9 @@ async def test_a_connection_of_an_earlier_sidecar_gets_no_grants() -> None:
     proxy = Proxy()
 
     async with serving(proxy) as connect:
-        assert not await proxy.connections.grant(NODE, GRANTS)
+        assert not await granted(proxy)
         sidecar = await (await connect()).opened()
-        assert not await proxy.connections.grant(NODE, GRANTS)
+        assert not await granted(proxy)
         assert (await sidecar.report())[0] is FrameKind.ACK
         kind, refusal = await sidecar.send(TAKEN)
         assert (kind, refusal["status"]) == (FrameKind.REFUSAL, 422)
@@ -394,12 +408,12 @@ async def test_grants_that_are_not_acknowledged_are_an_error(monkeypatch: pytest
         proxy.connections._grants_s = 0.05
         for why in ("no answer within 0.05 s", "no answer within 0.05 s", "acknowledges no grants"):
             with pytest.raises(UnreachableError, match=why):
-                await proxy.connections.grant(NODE, GRANTS)
+                await granted(proxy)
         assert [await sidecar.next(), await sidecar.next()] == [GRANTED] * 2
         sidecar.writer.write(TAKEN)  # of the first one, for which nobody waits
         await sidecar.report()
         proxy.connections._grants_s = 5.0
-        grant = asyncio.create_task(proxy.connections.grant(NODE, GRANTS))
+        grant = asyncio.create_task(granted(proxy))
         assert await sidecar.next() == GRANTED
         sidecar.writer.close()
         with pytest.raises(UnreachableError, match="the connection for reports was closed"):

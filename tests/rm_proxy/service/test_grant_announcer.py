@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.messages import Grant, Grants
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.grant_announcer import TRIES, GrantAnnouncer
+from rm_proxy.service.grant_announcer import TRIES, Answer, GrantAnnouncer
 
 
 def grants(*ids: str, drop: tuple[str, ...] = ()) -> Grants:
@@ -31,6 +31,8 @@ class Sidecars:
         self.open = True
         self.connections: set[str] = set()
         self.by_connection: list[tuple[str, list[str]]] = []
+        self.silent: set[str] = set()
+        self.answers: list[Answer] = []
         self.failed: list[tuple[str, list[str]]] = []
         self.go_on = asyncio.Event()
 
@@ -45,7 +47,11 @@ class Sidecars:
             self.metrics, url_of, self.connected, failed, self, **({"parallel": 4, "limit": 8} | settings)
         )
 
-    async def connected(self, node_id: str, message: Grants) -> bool:
+    def connected(self, node_id: str, message: Grants, answered: Answer) -> bool:
+        if node_id in self.silent:
+            self.answers.append(answered)
+        elif node_id in self.connections:
+            asyncio.get_running_loop().call_soon(answered, None)
         if node_id in self.connections:
             self.by_connection.append((node_id, [grant.container_id for grant in message.grants]))
         return node_id in self.connections
@@ -183,3 +189,56 @@ async def test_a_node_with_a_connection_gets_no_post() -> None:
     assert sidecars.by_connection == [("n1", ["c1"])]
     assert sidecars.told == [("http://n2", ["c1"], [])]
     await announcer.close()
+
+
+async def test_what_waits_for_a_connection_goes_together() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.connections, sidecars.silent = {"n1"}, {"n1"}
+    for name in "abc":
+        announcer.send("n1", grants(name))
+    assert sidecars.by_connection == [("n1", ["a"])]
+    sidecars.answers.pop()(None)
+    assert sidecars.by_connection == [("n1", ["a"]), ("n1", ["b", "c"])] and sidecars.count("ok") == 1
+    sidecars.answers.pop()(None)
+    assert sidecars.count("ok") == 2 and not sidecars.answers
+    await announcer.close()
+
+
+async def test_a_connection_that_is_lost_is_followed_by_posts() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.go_on.set()
+    sidecars.connections, sidecars.silent = {"n1"}, {"n1"}
+    announcer.send("n1", grants("a"))
+    announcer.send("n1", grants("b"))
+    sidecars.connections, sidecars.silent = set(), set()
+    sidecars.answers.pop()(UnreachableError("closed"))
+    await until(lambda: sidecars.count("ok") == 2)
+    assert sidecars.told == [("http://n1", ["a"], []), ("http://n1", ["b"], [])]
+    await announcer.close()
+
+
+async def test_grants_that_no_connection_delivers_count_as_failed() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.connections, sidecars.silent = {"n1"}, {"n1"}
+    announcer.send("n1", grants("a", drop=("x",)))
+    for _ in range(TRIES):
+        await until(lambda: bool(sidecars.answers))
+        sidecars.answers.pop()(UnreachableError("no answer"))
+    await until(lambda: sidecars.failed == [("n1", ["x"])])
+    assert (sidecars.count("failed"), len(sidecars.by_connection)) == (1, TRIES)
+    await announcer.close()
+    sidecars.answers.clear()
+
+
+async def test_an_answer_after_the_end_is_of_no_account() -> None:
+    sidecars = Sidecars()
+    announcer = sidecars.announcer()
+    sidecars.connections, sidecars.silent = {"n1"}, {"n1"}
+    announcer.send("n1", grants("a"))
+    announcer.send("n1", grants("b"))
+    await announcer.close()
+    sidecars.answers.pop()(UnreachableError("closed"))
+    assert (sidecars.by_connection, sidecars.tries) == ([("n1", ["a"])], 0)
