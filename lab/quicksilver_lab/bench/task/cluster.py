@@ -10,7 +10,16 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState, EventKind, Grants, Report
+from quicksilver.common.messages import (
+    Ack,
+    ContainerEvent,
+    ContainerReport,
+    ContainerState,
+    EventKind,
+    Grant,
+    Grants,
+    Report,
+)
 from quicksilver_apps.yarn.yarn_client import AmClient
 from quicksilver_lab.bench.task.yarn import TASK_MB, ClusterLog, TaskCluster, am_token, app_id, node_id
 from rm_proxy.domain.ids import app_of_container, container_id_text
@@ -19,6 +28,7 @@ from sidecar.service.report_line import KeptLine, RestLine
 
 _PATIENCE_S: Final = 60.0
 _AGAIN_S: Final = 1.0
+TASK_PRIORITY: Final = 20
 _ASKS_RATIO: Final = 0.25
 """Heartbeats with new asks, as a part of all."""
 
@@ -40,11 +50,14 @@ class SidecarStandIn:
         self._line = KeptLine(RestLine(rest_url, _PATIENCE_S), _PATIENCE_S)
         self._line.on_grants = self._granted
         self._running: dict[str, float] = {}
+        self._grants: dict[str, Grant] = {}
+        """What the proxy announced of containers that have not ended."""
         self._events: list[ContainerEvent] = []
         self._report_seq = self._event_seq = 0
 
     def _granted(self, message: Grants) -> None:
         self._log.counts["announced"] += len(message.grants)
+        self._grants |= {grant.container_id: grant for grant in message.grants}
 
     def run(self, container: y.ContainerProto, task_s: float) -> None:
         """Run a container for `task_s` seconds."""
@@ -55,6 +68,7 @@ class SidecarStandIn:
 
     def _end(self, name: str, container_id: y.ContainerIdProto) -> None:
         ran_s = time.time() - self._running.pop(name)
+        self._grants.pop(name, None)
         self._event(name, EventKind.ENDED, ran_s)
         self._log.ended[container_id.app_attempt_id.application_id.id].append(container_id)
 
@@ -79,6 +93,7 @@ class SidecarStandIn:
                 continue
             self._log.counts["reports"] += 1
             self._events = [event for event in self._events if event.seq > ack.events_to]
+            self._expect(ack)
             try:
                 async with asyncio.timeout(self._settings.report_s):
                     await self._line.changed.wait()
@@ -86,6 +101,14 @@ class SidecarStandIn:
             except TimeoutError:
                 pass  # nothing changed: the regular report
             self._line.changed.clear()
+
+    def _expect(self, ack: Ack) -> None:
+        """Take over how long tasks are expected to run: a sidecar reports what it knows, and gets what differs."""
+        expected_s = (
+            {(news.app_id, news.priority): news.expected_s for news in ack.targets.expected} if ack.targets else {}
+        )
+        for grant in self._grants.values() if expected_s else ():
+            grant.expected_s = expected_s.get((grant.app_id, grant.priority), grant.expected_s)
 
     def _report(self) -> Report:
         self._report_seq += 1
@@ -101,19 +124,22 @@ class SidecarStandIn:
             used_q_mb=used * TASK_MB,
             used_q_vcores=used,
             free_physical_mb=max(0, self._slots - used) * TASK_MB,
-            containers=[
-                ContainerReport(
-                    container_id=name,
-                    app_id=app_of_container(name),
-                    kind="Q",
-                    state=ContainerState.RUNNING,
-                    memory_mb=TASK_MB,
-                    vcores=1,
-                    since_s=round(now_s - began_s, 1),
-                )
-                for name, began_s in self._running.items()
-            ],
+            containers=[self._container(name, now_s - began_s) for name, began_s in self._running.items()],
             events=list(self._events),
+        )
+
+    def _container(self, name: str, ran_s: float) -> ContainerReport:
+        grant = self._grants.get(name)
+        return ContainerReport(
+            container_id=name,
+            app_id=app_of_container(name),
+            kind="Q",
+            state=ContainerState.RUNNING,
+            memory_mb=TASK_MB,
+            vcores=1,
+            priority=grant.priority if grant is not None else TASK_PRIORITY,
+            since_s=round(ran_s, 1),
+            expected_s=grant.expected_s if grant is not None else 0.0,
         )
 
     async def close(self) -> None:
@@ -153,7 +179,7 @@ class AskingMaster:
             self._owed -= more
             self._open += more
             row = request.ask.add(resource_name="*", num_containers=self._open, relax_locality=True)
-            row.priority.priority = 20
+            row.priority.priority = TASK_PRIORITY
             row.capability.memory, row.capability.virtual_cores = TASK_MB, 1
             row.execution_type_request.execution_type = y.GUARANTEED
         return request
