@@ -177,6 +177,8 @@ class ReportConnection:
         self._transport: asyncio.Transport | None = None
         self._heard_s = self._begun_s = self._opened_s = time.monotonic()
         """When the last report came, and the first byte of the frame that has not come whole."""
+        self._partial = False
+        """Whether there is such a frame."""
 
     @property
     def is_open(self) -> bool:
@@ -200,15 +202,16 @@ class ReportConnection:
     def data_received(self, data: bytes) -> None:
         """Answer a report."""
         now_s = time.monotonic()
-        if not self._frames.pending:
+        if not self._partial:
             self._begun_s = now_s
         try:
             frames = self._frames.feed(data)
+            self._partial = self._frames.pending > 0
             if self._receipts:
                 frames = [each for each in frames if not self._taken(each[0])]
             if not frames:
                 return
-            if len(frames) > 1 or (self._frames.pending and not self._receipts):
+            if len(frames) > 1 or (self._partial and not self._receipts):
                 raise FrameError("a report came before the answer to the last one was sent")
             self._heard_s = now_s
             report = self._deltas.read(*frames[0])

@@ -54,10 +54,10 @@ class GivingWay:
             at = self._nodes[node_id] = _AtNode()
         at.cores = max(1, int(report.vcores))
         whole = self._count(at, report)
-        work, app_id = max(
-            ((work_s(app_id, now_s), app_id) for app_id in whole if not self.spares(app_id, at.cores)),
-            default=(-1.0, ""),
-        )
+        work, app_id = -1.0, ""
+        for each in whole:
+            if not self._shrunk or not self.spares(each, at.cores):
+                work, app_id = max((work, app_id), (work_s(each, now_s), each))
         if app_id != at.next_app:
             self._next_nowhere(node_id, at)
         if not app_id:
@@ -65,7 +65,7 @@ class GivingWay:
         if app_id != at.next_app:
             at.next_app = app_id
             self._next_at.setdefault(app_id, {})[node_id] = None
-        if beyond > sum(at.shrunk.values()):
+        if beyond > 0 and beyond > sum(at.shrunk.values()):
             self._shrink_next(at)
         return level(work)
 

@@ -97,12 +97,18 @@ class EffectHandlers:
     # Messages to sidecars
 
     def _announce(self, effect: Announce) -> None:
-        self._messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
+        self._message(effect.node_id).grants.append(effect.grant)
 
     def _drop_held(self, effect: DropHeld) -> None:
-        message = self._messages.setdefault(effect.node_id, Grants())
+        message = self._message(effect.node_id)
         message.drop.append(effect.container_id)
         message.drop_reason = effect.reason
+
+    def _message(self, node_id: str) -> Grants:
+        message = self._messages.get(node_id)
+        if message is None:
+            message = self._messages[node_id] = Grants(grants=[], drop=[])  # a default would be copied
+        return message
 
     # Containers
 

@@ -83,6 +83,8 @@ class Node:
     """When the first container is expected to end here, seconds from the last report."""
     lost_ratio: float = 0.0
     """Part of its containers that were lost, of about the last MEMORY of them."""
+    idle: tuple[object, ...] | None = None
+    """What its last report said, if that was of no container and no event."""
     changed: Callable[[str], None] = _nobody_asks
     """Called with its id whenever its view changed."""
 
@@ -108,6 +110,8 @@ class Node:
 
     def use(self, now_s: float, fresh_s: float) -> NodeReservation:
         """Return whether the node takes queueable containers, and if not, whether that is meant."""
+        if self.view.usable and now_s - self.reported_s <= fresh_s and self.yarn and not self.yarn.decommissioning:
+            return NodeReservation.USABLE  # as nearly always: each change is in the view
         if self.yarn is not None and self.yarn.decommissioning:
             return NodeReservation.DRAINED
         if self.yarn is None or not self.yarn.running:
@@ -274,7 +278,7 @@ class Node:
 
     def confirm(self, report: Report, now_s: float) -> None:
         """Store a report; containers that it mentions are no longer counted on top."""
-        self.report, self.reported_s = report, now_s
+        self.report, self.reported_s, self.idle = report, now_s, None
         self.nm_down_s = (now_s if self.nm_down_s is None else self.nm_down_s) if report.nm_down else None
         if self.own:
             for container_id in [c.container_id for c in report.containers] + [e.container_id for e in report.events]:

@@ -13,6 +13,9 @@ KEPT_S: Final = 60.0
 """Longest time to keep an event whose application master does not confirm: later events have to come through."""
 
 
+_NONE: Final = ("", dict[int, tuple[str, float]]())
+
+
 class EventAcks:
     """The events of each node that are not settled, by number; those of an earlier boot of a sidecar are forgotten."""
 
@@ -31,8 +34,8 @@ class EventAcks:
 
     def up_to(self, node_id: str, boot: str, seen: int, now_s: float) -> int:
         """Return the number up to which a node may forget its events; `seen` is that of the last one that came."""
-        known, events = self._open.get(node_id, ("", {}))
-        if known != boot:
+        known, events = self._open.get(node_id, _NONE)
+        if known != boot or not events:
             return seen
         for seq, (container_id, until_s) in list(events.items()):
             if until_s <= now_s or self._settled(container_id):

@@ -57,8 +57,9 @@ class SidecarEvents:
 
     def acknowledge(self, node_id: str, report: Report, now_s: float) -> int:
         """Note the events of a report as handled; returns the number up to which its sidecar may forget them."""
-        known = self._last(node_id, report.boot)
-        last = max([known, *[event.seq for event in report.events]])
+        last = self._last(node_id, report.boot)
+        if report.events:
+            last = max(last, *[event.seq for event in report.events])
         self._handled[node_id] = report.boot, last
         settled = self._acks.up_to(node_id, report.boot, last, now_s)
         return self._attempts.unjournaled.up_to(node_id, settled, now_s)

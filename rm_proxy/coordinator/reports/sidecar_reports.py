@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from math import inf
+from operator import attrgetter
 from typing import Final
 
 from policies.model import Kind
@@ -12,12 +13,19 @@ from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 
+_NO_STATE: Final = {
+    *("node_id", "seq", "sidecar_url", "free_physical_mb", "version", "settings_version", "limits"),
+    *("containers", "events", "release", "waits", "compared"),
+}
+"""Fields of a report that are read from it when they are asked for, and lists that are looked at by themselves."""
+_LASTING: Final = attrgetter(*(name for name in Report.model_fields if name not in _NO_STATE))
 MAX_UNLISTED: Final = 1_000
 """Nodes that report and that the ResourceManager does not list (yet)."""
 
@@ -67,7 +75,10 @@ class SidecarReports:
         """
         state = self._state
         node = state.node(node_id)
-        self._adopted.of_report(node_id, report, now_s)
+        if self._says_nothing_new(node, report):
+            return self._idle_again(node, report, now_s)
+        if report.containers:
+            self._adopted.of_report(node_id, report, now_s)
         news = self._events.new(node_id, report) if new_events is None else new_events
         self._events.handle(node_id, report, news, now_s)
         if node.report is None:
@@ -84,15 +95,39 @@ class SidecarReports:
             step(node_id, report, now_s)
         if report.empty_in_s is not None or node_id in self._emptied:
             self._follow_emptying(node_id, report, now_s)
-        drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
-        return Ack(
-            events_to=self._events.acknowledge(node_id, report, now_s),
+        node.idle = None if report.containers or report.events else _LASTING(report)
+        drops = self._restore.forgotten(report)
+        return self._ack(node, report, now_s, drops, self._targets_of(node_id, report, now_s))
+
+    def _says_nothing_new(self, node: Node, report: Report) -> bool:
+        """Return whether a node is as idle as its last report said: nothing there depends on the time."""
+        if node.idle is None or node.own or not node.view.usable or node.id in self._emptied:
+            return False
+        if report.containers or report.events or report.release or report.waits:
+            return False
+        return node.idle == _LASTING(report)
+
+    def _idle_again(self, node: Node, report: Report, now_s: float) -> Ack:
+        """Handle such a report."""
+        node.report, node.reported_s = report, now_s
+        self._targets.observe(node.id, report, now_s)
+        for step in self._state.hooks.reported:
+            step(node.id, report, now_s)
+        return self._ack(node, report, now_s, {}, self._targets.of(node.id))
+
+    def _ack(self, node: Node, report: Report, now_s: float, drops: dict[str, str], targets: Targets | None) -> Ack:
+        """Return the answer to a report that was handled."""
+        waiting = self._drops.pop(node.id, None)
+        if waiting:
+            drops |= waiting
+        return Ack(  # with each list: a default is copied by as much work as all the rest
+            events_to=self._events.acknowledge(node.id, report, now_s),
             drop=list(drops),
             drop_reason=next(iter(drops.values()), ""),
-            targets=self._targets_of(node_id, report, now_s),
-            shed=self._mover.take(node_id),
+            targets=targets,
+            shed=self._mover.take(node.id),
             drain=node.drain(),
-            promoted=self._still_queueable(node_id, report),
+            promoted=self._still_queueable(node.id, report),
         )
 
     def observe(self, node_id: str, report: Report, now_s: float) -> Ack:
