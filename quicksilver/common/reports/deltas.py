@@ -26,6 +26,8 @@ DELTA_BYTES: Final = 512 * 1024
 _FIELDS: Final = tuple(name for name in Report.model_fields if name not in ("containers", "events", "seq"))
 """Fields of a report that are sent as they are when they differ."""
 _FIELD_SET: Final = frozenset(_FIELDS)
+_ALWAYS: Final = 3
+"""How many fields each delta has: base, seq and passed_s."""
 
 
 class DeltaModel(Message):
@@ -121,13 +123,18 @@ class DeltaWriter:
                 _compare(fields, known[place], passed_s, place, columns)
             self._containers.append(fields)
         gone = list(places.values())
-        changes: dict[str, Any] = {"gone": gone, "new": new, "columns": columns}
+        changes: dict[str, Any] = {"gone": gone, "new": _brief(new), "columns": columns}
         if gone:
             lower = _lower(len(known) + len(new), gone)
             order = [lower[place] for place in order]
         if order != list(range(len(order))):
             changes["order"] = order
         return {name: value for name, value in changes.items() if value}
+
+
+def _brief(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Return messages without what is as it is by default: that is half of their bytes, or more."""
+    return [message.model_dump(exclude_defaults=True) for message in messages]
 
 
 def _lower(count: int, gone: list[int]) -> list[int]:
@@ -171,7 +178,7 @@ def _events(before: list[ContainerEvent], now: list[ContainerEvent]) -> dict[str
     shared = len(before) - forgotten
     if [event.seq for event in before[forgotten:]] != [event.seq for event in now[:shared]]:
         forgotten, shared = len(before), 0
-    news = {"forgotten": forgotten, "events": now[shared:]}
+    news = {"forgotten": forgotten, "events": _brief(now[shared:])}
     return {name: value for name, value in news.items() if value}
 
 
@@ -212,6 +219,11 @@ def _apply(report: Report, delta: dict[str, Any]) -> None:
     if delta["base"] != report.seq:
         raise FrameError(f"a change of report {delta['base']} came after report {report.seq}")
     now, known = report.__dict__, report.containers  # the values are checked
+    if len(delta) == _ALWAYS:  # nothing changed but the time
+        now["seq"], passed_s = delta["seq"], delta["passed_s"]
+        for container in known:
+            _advance(container.__dict__, passed_s)
+        return
     columns, gone, forgotten = delta.get("columns", {}), delta.get("gone", ()), delta.get("forgotten", 0)
     for places in (gone, *columns.values()):
         _check_places(places, len(known))
