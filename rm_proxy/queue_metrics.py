@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import cache
 from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -71,7 +72,8 @@ class QueueMetrics:
             "part of it that is done twice.",
             *by_type,
         )
-        self._work: dict[Labels, Counter] = {}
+        self._grants_of, self._allocation_of = cache(self.grants.labels), cache(self.allocation_s.labels)
+        self._work_of = cache(self.work_s.labels)
         self.saved_s = self._counter(
             "saved_seconds", "CPU seconds that kills in place of shrinks would have lost, by queue and type.", *by_type
         )
@@ -88,17 +90,14 @@ class QueueMetrics:
     def granted(self, app: AppView | None, kind: Kind, delay_s: float) -> None:
         """Count a container that was delivered."""
         queue, type_ = self.labels(app)
-        self.grants.labels(queue, type_, kind.value).inc()
-        self.allocation_s.labels(queue, kind.value).observe(max(0.0, delay_s))
+        self._grants_of(queue, type_, kind).inc()
+        self._allocation_of(queue, kind).observe(max(0.0, delay_s))
 
     def event(self, app: AppView | None, event: ContainerEvent) -> None:
         """Count an event of a container."""
         labels, cause = self.labels(app), event.cause if event.cause in _CAUSES else OTHER
         if event.kind in (EventKind.KILLED, EventKind.ENDED) and not event.am:
-            work = self._work.get(labels)
-            if work is None:
-                work = self._work[labels] = self.work_s.labels(*labels)
-            work.inc(_work_s(event))
+            self._work_of(*labels).inc(_work_s(event))
         if event.kind is EventKind.STARTED and event.waited_s > 0:
             self.queueing_s.labels(*labels).observe(event.waited_s)
         elif event.kind is EventKind.SHED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 from policies.model import AppView, Kind
@@ -61,6 +62,11 @@ class EffectHandlers:
         """
         self._metrics, self._writer, self._decisions = metrics, writer, decisions
         self._bypass, self._announcer, self._delivered, self._app = bypass, announcer, delivered, app
+        self._grants, self._allocation_s = cache(metrics.grants.labels), cache(metrics.allocation_s.labels)
+        self._completions, self._estimate_errors = (
+            cache(metrics.completions.labels),
+            cache(metrics.estimate_error.labels),
+        )
         self._messages: dict[str, Grants] = {}
         """By node: what the effects of the running call send to its sidecar."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -115,9 +121,9 @@ class EffectHandlers:
     def _granted(self, effect: Granted) -> None:
         record = effect.record
         self._writer.grant(record)
-        self._metrics.grants.labels(record.kind.value).inc()
+        self._grants(record.kind).inc()
         delay_s = record.granted_s - record.asked_s
-        self._metrics.allocation_s.labels(record.kind.value).observe(max(0.0, delay_s))
+        self._allocation_s(record.kind).observe(max(0.0, delay_s))
         self._delivered(record.kind, delay_s, record.granted_s)
         self._metrics.queues.granted(self._app(record.app_id), record.kind, delay_s)
         trace_grant(record)
@@ -136,12 +142,12 @@ class EffectHandlers:
     def _completed(self, effect: Completed) -> None:
         self._writer.completion(effect.record)
         origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
-        self._metrics.completions.labels(origin).inc()
+        self._completions(origin).inc()
         self._metrics.queues.completed(self._app(effect.record.app_id), effect.record)
 
     def _estimated(self, effect: Estimated) -> None:
         error_s = abs(effect.expected_s - effect.ran_s)
-        self._metrics.estimate_error.labels(effect.source.value).observe(error_s / max(MIN_S, effect.ran_s))
+        self._estimate_errors(effect.source).observe(error_s / max(MIN_S, effect.ran_s))
 
     def _fell_back(self, effect: FellBack) -> None:
         reason = "ungranted" if "did not grant" in effect.reason else "no_node"

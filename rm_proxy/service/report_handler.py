@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from functools import cache
 
-from prometheus_client import Counter
 from starlette.types import Scope
 
 from quicksilver.common.http.access import check_url
@@ -32,7 +32,7 @@ class ReportHandler:
     ) -> None:
         self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
         self._recovery, self._effects = recovery, effects
-        self._counts: dict[EventKind, Counter] = {}
+        self._events = cache(metrics.container_events.labels)
         """Counters of events: to find one by its label takes as long as to count."""
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
@@ -60,10 +60,7 @@ class ReportHandler:
         """Store and count an event that was not handled before."""
         self._writer.event(node_id, boot, event)
         kind = event.kind
-        count = self._counts.get(kind)
-        if count is None:
-            count = self._counts[kind] = self._metrics.container_events.labels(kind.value)
-        count.inc()
+        self._events(kind).inc()
         if kind is EventKind.HELD:
             return
         if kind is EventKind.STARTED:

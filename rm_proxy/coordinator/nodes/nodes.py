@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from policies.model import NodeView, Resources
 from policies.value_types import changer, replace, value_type
@@ -207,8 +207,7 @@ class Node:
         """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
         if limit_q != self.limit_q:
             self.limit_q = limit_q
-            self.view = replace(self.view, limit_q=limit_q)
-            self.bare = replace(self.bare, limit_q=limit_q)
+            self._change(limit_q=limit_q)
             self.changed(self.id)
 
     def answered(self, usable: bool) -> None:
@@ -222,8 +221,7 @@ class Node:
         """Set how many times as long tasks take here as elsewhere."""
         if ratio != self.slow_ratio:
             self.slow_ratio = ratio
-            self.view = replace(self.view, slow_ratio=ratio)
-            self.bare = replace(self.bare, slow_ratio=ratio)
+            self._change(slow_ratio=ratio)
 
     def ended(self, lost: bool) -> None:
         """Note that a container there ended, or was lost."""
@@ -233,8 +231,12 @@ class Node:
         """Set the level of the work of the application whose container would give way here; -1 for none."""
         if level != self.yields_level:
             self.yields_level = level
-            self.view = replace(self.view, yields_level=level)
-            self.bare = replace(self.bare, yields_level=level)
+            self._change(yields_level=level)
+
+    def _change(self, **fields: Any) -> None:
+        """Change fields of the view, with own containers and without."""
+        bare, self.bare = self.bare, replace(self.bare, **fields)
+        self.view = self.bare if self.view is bare else replace(self.view, **fields)
 
     @property
     def beyond(self) -> float:
