@@ -90,15 +90,17 @@ async def test_reports_go_over_one_connection_and_answers_are_whole() -> None:
 async def test_grants_come_over_the_connection_where_somebody_takes_them() -> None:
     proxy, got = Proxy(), list[Grants]()
     message = Grants(drop=["c1"], drop_reason="gone")
+    answers: asyncio.Queue[Exception | None] = asyncio.Queue()
 
     async with serving(proxy.app) as url:
         async with line_to(url) as line:
             await line.post(report(1))
-            assert not await proxy.connections.grant("n:1", message)
+            assert not proxy.connections.grant("n:1", message, answers.put_nowait)
         async with line_to(url) as line:
             line.on_grants = got.append
             await line.post(report(2))
-            assert await proxy.connections.grant("n:1", message)
+            assert proxy.connections.grant("n:1", message, answers.put_nowait)
+            assert await answers.get() is None
             await line.post(report(3))
     assert got == [message] and proxy.kept == [1, 2, 3]
 
