@@ -132,7 +132,7 @@ class SidecarSettings(SettingsModel):
     """The least oom_score_adj of queueable containers where containers are resized: the kernel takes them first."""
 
     report_s: float = Field(2.0, gt=0, le=60)
-    """How often the proxy gets a report; on change at once."""
+    """How often the proxy gets a report; on change at once, of a start alone within 0.2 s."""
     coalesce_s: float = Field(0.02, ge=0, le=1)
     """Changes within this time go into one report."""
     report_timeout_s: float = Field(3.0, gt=0)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import RefusedError
-from quicksilver.common.messages import Ack, ContainerEvent, Report
+from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from quicksilver.common.process.logs import get_logger
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
@@ -24,6 +24,8 @@ from sidecar.service.report_line import REMIND_S, ReportLine
 
 log = get_logger(__name__)
 _EVENTS_PER_REPORT: Final = 1000
+STARTED_S: Final = 0.2
+"""How long a start waits for another event, to be reported with it: nobody waits to hear of it."""
 RETRY_S: Final = 1.0
 """Time to the next report where a proxy did not take the last one."""
 
@@ -50,6 +52,8 @@ class Reporter:
         self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
         self._events = unacknowledged if unacknowledged is not None else deque[ContainerEvent]()
         self._dropped = 0
+        self._started: asyncio.TimerHandle | None = None
+        """Reports starts that wait."""
         self._lines = list(lines)
         for line in self._lines:
             line.on_notice = partial(self._noticed, line)
@@ -69,10 +73,16 @@ class Reporter:
                 log.error("the proxy takes no events: the oldest are dropped", kept=self.settings.events_max)
             self._dropped += 1
         self._events.append(event)
-        self.changed()
+        if event.kind is not EventKind.STARTED:
+            self.changed()
+        elif self._started is None and not all(line.changed.is_set() for line in self._lines):
+            self._started = asyncio.get_running_loop().call_later(STARTED_S, self.changed)
 
     def changed(self) -> None:
         """Report soon."""
+        if self._started is not None:
+            self._started.cancel()
+            self._started = None
         for line in self._lines:
             line.changed.set()
 
@@ -115,6 +125,8 @@ class Reporter:
 
     async def close(self) -> None:
         """Close the connections."""
+        if self._started is not None:
+            self._started.cancel()
         for line in self._lines:
             await line.close()
 

@@ -113,3 +113,65 @@ async def test_a_proxy_that_was_away_gets_the_next_report_before_the_regular_one
     assert line.refused
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+def started(seq: int) -> ContainerEvent:
+    return ContainerEvent(seq=seq, container_id=f"c{seq}", kind=EventKind.STARTED, at_s=0.0)
+
+
+class Taker(ReportLine):
+    """Takes each report, and remembers the events in it."""
+
+    def __init__(self) -> None:
+        super().__init__("http://proxy")
+        self.reports: asyncio.Queue[list[int]] = asyncio.Queue()
+
+    async def post(self, report: Report) -> Ack:
+        seqs = [event.seq for event in report.events]
+        self.reports.put_nowait(seqs)
+        return Ack(events_to=max(seqs, default=-1))
+
+    async def close(self) -> None:
+        pass
+
+
+@asynccontextmanager
+async def reporting(line: Taker) -> AsyncIterator[Reporter]:
+    reporter = Reporter([line], SidecarSettings(report_s=60.0), SidecarMetrics(), build, lambda ack: False)
+    running = asyncio.create_task(reporter.run())
+    try:
+        async with asyncio.timeout(20.0):
+            yield reporter
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await reporter.close()
+
+
+async def test_a_start_is_reported_with_the_next_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter_module, "STARTED_S", 3600.0)
+    line = Taker()
+    async with reporting(line) as reporter:
+        reporter.add(started(1))
+        reporter.add(started(2))
+        await asyncio.sleep(0.1)
+        assert line.reports.empty()
+        reporter.add(ended(3))
+        assert await line.reports.get() == [1, 2, 3]
+        reporter.add(started(4))
+        reporter.changed()
+        assert await line.reports.get() == [4]
+
+
+async def test_a_start_alone_is_reported_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reporter_module, "STARTED_S", 0.01)
+    line = Taker()
+    async with reporting(line) as reporter:
+        for seq in (1, 2):
+            reporter.add(started(seq))
+            assert await line.reports.get() == [seq]
+        reporter.add(ended(3))
+        reporter.add(started(4))
+        assert await line.reports.get() == [3, 4]
+        await asyncio.sleep(0.1)
+        assert line.reports.empty(), "a start that was reported with an end is not reported again"

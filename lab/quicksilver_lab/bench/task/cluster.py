@@ -25,6 +25,7 @@ from quicksilver_lab.bench.task.yarn import TASK_MB, ClusterLog, TaskCluster, am
 from rm_proxy.domain.ids import app_of_container, container_id_text
 from sidecar.config import SidecarSettings
 from sidecar.service.report_line import KeptLine, RestLine
+from sidecar.service.reporter import STARTED_S
 
 _PATIENCE_S: Final = 60.0
 _AGAIN_S: Final = 1.0
@@ -53,7 +54,7 @@ class SidecarStandIn:
         self._grants: dict[str, Grant] = {}
         """What the proxy announced of containers that have not ended."""
         self._events: list[ContainerEvent] = []
-        self._report_seq = self._event_seq = 0
+        self._report_seq = self._event_seq = self._reported_seq = 0
 
     def _granted(self, message: Grants) -> None:
         self._log.counts["announced"] += len(message.grants)
@@ -79,12 +80,21 @@ class SidecarStandIn:
                 seq=self._event_seq, container_id=name, kind=kind, at_s=time.time(), ran_s=ran_s, attained_s=ran_s
             )
         )
-        self._line.changed.set()
+        if kind is not EventKind.STARTED:
+            self._line.changed.set()
+        else:
+            asyncio.get_running_loop().call_later(STARTED_S, self._started, self._event_seq)
+
+    def _started(self, seq: int) -> None:
+        """Report a start, as a sidecar does, unless that was done with another event."""
+        if self._events and self._events[-1].seq >= seq > self._reported_seq:
+            self._line.changed.set()
 
     async def report_on(self) -> None:
         """Report until cancelled, as often as a sidecar does."""
         await asyncio.sleep(random.uniform(0, self._settings.coalesce_s))
         while True:
+            self._reported_seq = self._event_seq
             try:
                 ack = await self._line.post(self._report())
             except QuicksilverError as error:
