@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
@@ -32,9 +33,12 @@ class ProxyMetrics:
         self._settings()
         self._surroundings()
         self.queues: Final = QueueMetrics(self.registry)
+        self.set_gauges: Callable[[], None] = lambda: None
+        """Sets the metrics that are set only when they are read."""
 
     def exposition(self) -> bytes:
         """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
+        self.set_gauges()
         return generate_latest(self.registry)
 
     def set_targets(self, summary: TargetSummary) -> None:

@@ -1,4 +1,4 @@
-"""Gauges of what the coordinator knows, set once a round."""
+"""Gauges of what the coordinator knows, set when they are read: counting all nodes takes as long as a round."""
 
 from __future__ import annotations
 

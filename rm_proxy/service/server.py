@@ -90,6 +90,7 @@ class Proxy:
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
         self.metrics.queues.max_queues = settings.metrics_queues
+        self.metrics.set_gauges = self._set_gauges
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.coordinator.serving = not conf.ha  # until it is known whether the ResourceManager is the active one
         self.store = Store(self.endpoints.store_url)
@@ -287,7 +288,7 @@ class Proxy:
         return ServletParts(
             service="QuicksilverProxy",
             registry=self.metrics.registry,
-            set_gauges=lambda: None,  # each round sets them
+            set_gauges=self.metrics.set_gauges,
             properties=self.properties,
             health=self.health,
             not_ready=self.not_ready,
@@ -385,8 +386,11 @@ class Proxy:
         for part in self.learned:
             part.round(now_s)
         self.bypass.round()
+
+    def _set_gauges(self) -> None:
+        """Count nodes, attempts and containers for those who read the metrics."""
         self.metrics.set_targets(self.coordinator.targets.summary())
-        set_gauges(self.metrics, self.coordinator, now_s, self.settings.report_fresh_s)
+        set_gauges(self.metrics, self.coordinator, time.time(), self.settings.report_fresh_s)
 
     def _notify_sidecars(self) -> None:
         """Send orders that came of the round; those for nodes without a connection go with their next reports."""

@@ -439,7 +439,9 @@ def test_a_store_that_is_out_is_a_503_and_the_rest_goes_on(state: State, tmp_pat
 
 def test_metrics_are_prometheus_text(client: TestClient, state: State) -> None:
     state.metrics.grants.labels("Q").inc(3)
+    state.metrics.set_gauges = lambda: state.metrics.attempts.set(5)
     answer = client.get("/metrics")
+    assert "quicksilver_proxy_attempts 5.0" in answer.text, "gauges are set when they are read"
     assert answer.headers["content-type"].startswith("text/plain")
     assert 'quicksilver_proxy_grants_total{kind="Q"} 3.0' in answer.text
     names = {line.split()[2] for line in answer.text.splitlines() if line.startswith("# TYPE")}
