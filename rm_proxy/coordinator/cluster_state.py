@@ -75,12 +75,8 @@ class ClusterState:
         """Return a node, which is known from now on."""
         node = self.nodes.get(node_id)
         if node is None:
-            node = self.nodes[node_id] = Node(node_id, changed=self._changed)
+            node = self.nodes[node_id] = Node(node_id, changed=(self.free.changed, self.ranking.changed))
         return node
-
-    def _changed(self, node_id: str) -> None:
-        self.free.changed[node_id] = None
-        self.ranking.changed(node_id)
 
     def dispatch_key(self, applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
         """Return the sort key of an application whose containers wait for places, by the policy in force."""

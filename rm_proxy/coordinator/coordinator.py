@@ -136,6 +136,7 @@ class Coordinator:
             self.minter.ring.forget(node_id)
         if forgotten:
             self._state.free.follow()  # nobody may ask for a place for long
+            self._state.ranking.follow()
         if changed:
             self.placer.sampling.changed()
 

@@ -64,7 +64,7 @@ class YarnInventory:
             self.refresh(gone, now_s)
             if gone.report is None or now_s - gone.reported_s > 10 * fresh_s:
                 del known[gone.id]
-                gone.changed(gone.id)
+                gone.note_change()
                 forgotten.append(gone.id)
         for node_id, yarn in listed.items():
             node = self._state.node(node_id)

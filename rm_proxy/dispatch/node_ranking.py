@@ -48,19 +48,15 @@ class _Ranked:
 
 
 class NodeRanking:
-    """Ranks the coordinator's `nodes`, which may change at any time; `changed` is to be called with each change.
+    """Ranks the coordinator's `nodes`; `changed` has the ids of those that changed, came or left.
 
     Of more than MAX_SIZES labels and sizes the one asked for least recently is forgotten.
     """
 
     def __init__(self, nodes: Mapping[str, Viewed]) -> None:
         self._nodes = nodes
+        self.changed: dict[str, None] = {}
         self._ranked: dict[LabelledSize, _Ranked] = {}
-
-    def changed(self, node_id: str) -> None:
-        """Note that a node's view changed, that it came, or that it is gone."""
-        for ranked in self._ranked.values():
-            ranked.changed[node_id] = None
 
     def best(self, ask: Ask, limit: int, nodes_at: Callable[[Set[str]], Collection[str]]) -> list[NodeView]:
         """Return up to `limit` nodes of the nearest tier on which an ask starts at once, the least loaded first.
@@ -75,8 +71,18 @@ class NodeRanking:
                 return [self._nodes[node_id].view for _, _, node_id in nsmallest(limit, near)]
         return [self._nodes[node_id].view for _, _, node_id in ranked.in_order[:limit]] if ask.anywhere else []
 
+    def follow(self) -> None:
+        """Rank the nodes that changed for all sizes."""
+        for label, size in list(self._ranked):
+            self._of(label, size)
+        self.changed.clear()
+
     def _of(self, label: str, size: Resources) -> _Ranked:
         key, nodes = (label, size), self._nodes
+        if self.changed:
+            for each in self._ranked.values():
+                each.changed.update(self.changed)
+            self.changed.clear()
         ranked = self._ranked.pop(key, None)
         if ranked is None:
             ranked = _Ranked(dict.fromkeys(nodes))

@@ -24,10 +24,6 @@ MEMORY: Final = 50
 """Containers of a node after which one that was lost is nearly forgotten."""
 
 
-def _nobody_asks(_node_id: str) -> None:
-    """Leave a change of a node by itself."""
-
-
 class NodeReservation(StrEnum):
     """Whether a node takes queueable containers, and if not, whether that is meant."""
 
@@ -85,8 +81,8 @@ class Node:
     """Part of its containers that were lost, of about the last MEMORY of them."""
     idle: tuple[object, ...] | None = None
     """What its last report said, if that was of no container and no event."""
-    changed: Callable[[str], None] = _nobody_asks
-    """Called with its id whenever its view changed."""
+    changed: tuple[dict[str, None], ...] = ()
+    """Nodes whose views changed since somebody asked: of all nodes together, of each who asks."""
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
         """Return why the node takes no queueable containers, None when it does."""
@@ -163,7 +159,7 @@ class Node:
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
             self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
-            self.changed(self.id)
+            self.note_change()
             return
         capacity = Resources(report.memory_mb, report.vcores)
         apps = [c.app_id for c in report.containers if not c.am]
@@ -201,21 +197,26 @@ class Node:
         for own in self.own.values():
             view = _with(view, own)
         self.view = view
-        self.changed(self.id)
+        self.note_change()
+
+    def note_change(self) -> None:
+        """Note that its view changed, or that it is gone."""
+        for changed in self.changed:
+            changed[self.id] = None
 
     def limit_to(self, limit_q: Resources | None) -> None:
         """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
         if limit_q != self.limit_q:
             self.limit_q = limit_q
             self._change(limit_q=limit_q)
-            self.changed(self.id)
+            self.note_change()
 
     def answered(self, usable: bool) -> None:
         """Note whether an answer of the ResourceManager reported it as usable."""
         self.unusable = not usable
         self.view = replace(self.view, usable=self.view.usable and usable)
         self.bare = replace(self.bare, usable=self.view.usable)
-        self.changed(self.id)
+        self.note_change()
 
     def slow_by(self, ratio: float) -> None:
         """Set how many times as long tasks take here as elsewhere."""
@@ -275,8 +276,8 @@ class Node:
         self.own[key] = own
         if len(self.own) > MAX_OWN:
             self.own.popitem(last=False)
+        self.note_change()
         self.view = _with(self.view, own)
-        self.changed(self.id)
 
     def confirm(self, report: Report, now_s: float) -> None:
         """Store a report; containers that it mentions are no longer counted on top."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policies.common.node_candidates import SHOWN
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, NodeView, Resources
-from rm_proxy.dispatch import free_places, node_ranking
+from rm_proxy.dispatch import free_places
 from rm_proxy.dispatch.node_ranking import NodeRanking
 
 ONE = Resources(1024, 1)
@@ -33,7 +33,7 @@ class Nodes(dict[str, Site]):
             self.pop(node_id, None)
         else:
             self[node_id] = Site(replace(view, id=node_id, host=f"host{number}", rack=f"/rack{number % 2}"))
-        self.ranking.changed(node_id)
+        self.ranking.changed[node_id] = None
 
     def at(self, places: Set[str]) -> set[str]:
         return {node_id for node_id, site in self.items() if not places.isdisjoint((site.view.host, site.view.rack))}
@@ -78,7 +78,7 @@ def test_sizes_are_bounded() -> None:
     nodes.put(0, used(0))
     for vcores in range(2 * free_places.MAX_SIZES):
         nodes.best(asks(Resources(1024, vcores)))
-    assert len(nodes.ranking._ranked) == node_ranking.MAX_SIZES
+    assert len(nodes.ranking._ranked) == free_places.MAX_SIZES
     nodes.put(0, used(4))
     assert nodes.best(asks()) == [], "one that was forgotten is ranked anew"
 
