@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,8 +94,11 @@ class ExecutorNode:
 
     def users(self) -> set[str]:
         """Return who the containers' processes belong to."""
-        pids = [int(pid) for text in self.values("cgroup.procs").values() for pid in text.split()]
-        return {psutil.Process(pid).username() for pid in pids}
+        names = set()
+        for pid in [int(pid) for text in self.values("cgroup.procs").values() for pid in text.split()]:
+            with suppress(psutil.NoSuchProcess):  # the NodeManager's question about a container has ended
+                names.add(psutil.Process(pid).username())
+        return names
 
     def mean_ms(self) -> dict[str, tuple[int, float]]:
         """Return how often the sidecar shrank and restored, and how long that took on average."""

@@ -34,7 +34,6 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
     """The part has room for one container: a node runs one at a time, and one twice as large goes guaranteed."""
     ratio = 1.5 * MEMORY_MB / NODE_MB
     limit_mb = int(NODE_MB * ratio)
-    runs_s = 6.0 if policy == "none" else 1.5  # two that start one after the other have to meet
 
     async def run(here: LocalDaemons) -> dict[str, list[SleepTask]]:
         nodes = [str(node.rpc) for node in cluster.spec.node_addresses]
@@ -42,7 +41,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
             if policy != "none":
                 known = [(here.get(f"/v1/nodes/{node}")["targets"] or {}).get("limit_q_mb") for node in nodes]
                 assert known == [limit_mb] * NODES
-            tasks = mine.ask(3 * NODES, runs_s)
+            tasks = mine.ask(3 * NODES, 1.5)
             await mine.until_done(tasks)
             large = mine.ask(1, 0.5, priority=30, memory_mb=2 * MEMORY_MB)
             guaranteed = mine.ask(NODES * VCORES, 1.5, priority=URGENT)
@@ -58,7 +57,7 @@ def test_queueable_containers_keep_to_a_part_of_the_memory_of_a_node(cluster: Cl
     assert most_at_once(recorded(cluster, tasks["guaranteed"])) > NODES, "guaranteed containers have no limit"
     if policy == "none":
         assert max(of_node.values()) == VCORES
-        assert len(large) == 1
+        assert [life.killed for life in large].count(False) == 1  # it may have had to give way to a guaranteed one
     else:
         assert of_node == {f"node{number}": 1 for number in range(1, NODES + 1)}
         assert large == []

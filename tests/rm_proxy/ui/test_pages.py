@@ -111,7 +111,7 @@ def test_map_by_keyboard_and_list_by_filter(browser: Browser, few: Served) -> No
     assert browser.driver.current_url.endswith("metric=queue&q=draining")
     browser.open(f"{url}/ui/nodes")
     browser.click("#list th:nth-child(8) button")
-    waiting = [int(text) for text in browser.texts("#list td:nth-child(8)")]
+    waiting = [int(text) for text in browser.texts_at_once("#list td:nth-child(8)")]
     assert waiting == sorted(waiting, reverse=True) and waiting[0] > 0 and len(waiting) == 25
     browser.click("[aria-label='Next page']")
     assert browser.text(".table-status") == "26–50 of 64"
