@@ -353,6 +353,11 @@ class NodeView:
         return used.memory_mb <= self.limit_q.memory_mb and (bool(self.slots) or used.vcores <= self.limit_q.vcores)
 
 
+def loads_where_it_starts(views: Iterable[NodeView], size: Resources) -> list[tuple[NodeView, float]]:
+    """Return the nodes where one more container of a size starts now, each with its load."""
+    return [(view, load) for view in views if (load := view.load_where_it_starts(size)) is not None]
+
+
 @value_type
 @dataclass(frozen=True, slots=True)
 class ParentView:

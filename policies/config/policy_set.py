@@ -146,6 +146,8 @@ class Policies:
         self._of_nodes = next(of_all, None)
         self.admits = any(variant.choices["admit"].name != "none" for variant in (self, *self.alternatives.values()))
         """Whether these policies, or any of their alternatives, have tokens."""
+        self.by_load = all(variant.choices["place"].by_load for variant in (self, *self.alternatives.values()))
+        """Whether each placement takes one of the least loaded nodes (`policies.base.Policy.by_load`)."""
         self.node, self.cluster = NodeSlots(self.for_nodes.choices), ClusterSlots(self.for_nodes.choices)
         self.kills = KillRules(self.for_nodes.section)
         self.later = [(change, self.at(Hours(change.open))) for change in hours.coming]

@@ -89,9 +89,7 @@ class Placer:
     def _least_loaded(self, ask: Ask) -> list[NodeView]:
         """Return the nodes of which the policy is known to take one; none where it has to see all."""
         state = self.state
-        if ask.matched or ask.shunned or ask.blacklist or state.hooks.placed:
-            return []
-        if not state.policies.for_app(ask.app).choices["place"].by_load:
+        if ask.matched or ask.shunned or ask.blacklist or state.hooks.placed or not state.policies.by_load:
             return []
         return state.ranking.best(ask, SHOWN, self.sampling.at)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from heapq import nsmallest
 from typing import Protocol
 
-from policies.model import Ask, NodeView, Resources
+from policies.model import Ask, NodeView, Resources, loads_where_it_starts
 from rm_proxy.dispatch.free_places import MAX_SIZES, LabelledSize
 
 Rank = tuple[float, int, str]
@@ -57,6 +57,8 @@ class NodeRanking:
         self._nodes = nodes
         self.changed: dict[str, None] = {}
         self._ranked: dict[LabelledSize, _Ranked] = {}
+        self._last: tuple[str, Resources | None, _Ranked] = "", None, _Ranked({})
+        """What was asked for last: one ask often follows the other."""
 
     def best(self, ask: Ask, limit: int, nodes_at: Callable[[Set[str]], Collection[str]]) -> list[NodeView]:
         """Return up to `limit` nodes of the nearest tier on which an ask starts at once, the least loaded first.
@@ -78,27 +80,24 @@ class NodeRanking:
         self.changed.clear()
 
     def _of(self, label: str, size: Resources) -> _Ranked:
-        key, nodes = (label, size), self._nodes
+        nodes = self._nodes
         if self.changed:
             for each in self._ranked.values():
                 each.changed.update(self.changed)
             self.changed.clear()
-        ranked = self._ranked.pop(key, None)
-        if ranked is None:
-            ranked = _Ranked(dict.fromkeys(nodes))
+        last_label, last_size, ranked = self._last
+        if size is not last_size or label != last_label:
+            key = label, size
+            ranked = self._ranked.pop(key, None) or _Ranked(dict.fromkeys(nodes))
             if len(self._ranked) >= MAX_SIZES:
                 del self._ranked[next(iter(self._ranked))]
-        self._ranked[key] = ranked
+            self._ranked[key] = ranked
+            self._last = label, size, ranked
         if ranked.changed:
+            views = [node.view for node_id in ranked.changed if (node := nodes.get(node_id)) is not None]
+            loads = loads_where_it_starts([view for view in views if view.usable and view.label == label], size)
+            ranks = {view.id: (load, view.containers, view.id) for view, load in loads}
             for node_id in ranked.changed:
-                node = nodes.get(node_id)
-                ranked.set(node_id, _rank(node.view, label, size) if node is not None else None)
+                ranked.set(node_id, ranks.get(node_id))
             ranked.changed.clear()
         return ranked
-
-
-def _rank(view: NodeView, label: str, size: Resources) -> Rank | None:
-    if not view.usable or view.label != label:
-        return None
-    load = view.load_where_it_starts(size)
-    return (load, view.containers, view.id) if load is not None else None
