@@ -49,6 +49,8 @@ class Grant(Message):
     """How long the sidecar may hold the start; the token's expiry may be sooner."""
     core_wait_s: float = Field(0.0, ge=0)
     """How long its start waits for a core of its own; without one it is shed then. 0: it needs none."""
+    known: bool = True
+    """Whether the ResourceManager knows it; without that its start waits until `Grants.known` names it."""
 
 
 class MasterKeyMessage(Message):
@@ -75,6 +77,8 @@ class Grants(Message):
     """New grants for a node, and containers whose held starts are to be dropped (released, attempt gone)."""
 
     grants: list[Grant] = []
+    known: list[str] = []
+    """Containers that the ResourceManager knows by now: their starts may go."""
     drop: list[str] = []
     drop_reason: str = ""
 
@@ -237,6 +241,8 @@ class Report(Message):
     since_queueable_s: float = 0.0
     slots: int = 0
     """Containers that the node starts at once (N + Q of Kairos)."""
+    fences: bool = False
+    """Whether this sidecar starts no container of the proxy's own before the ResourceManager knows it."""
     attained_sd_s: float = 0.0
     """Standard deviation of the service that its containers have attained."""
     waits: list[WaitBySize] = Field([], max_length=64)

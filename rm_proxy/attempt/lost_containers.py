@@ -12,15 +12,12 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
+from quicksilver.common.own_numbers import FIRST_NUMBER, LAST_NUMBER
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.domain import exit_codes, ids
 
-FIRST_NUMBER: Final = 1 << 30
-"""Numbers of containers of our own begin here: the ResourceManager's are counted from 1."""
-LAST_NUMBER: Final = (1 << 31) - 1
-"""The largest that ContainerId.getId returns as it is."""
 LOST_STATES: Final = frozenset((y.NS_LOST, y.NS_UNHEALTHY, y.NS_DECOMMISSIONED, y.NS_REBOOTED, y.NS_SHUTDOWN))
 """States of nodes that the scheduler has removed, with all their containers."""
 _DIAGNOSTICS: Final = "Container released on a *lost* node"

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.common.own_numbers import FIRST_NUMBER, LAST_NUMBER
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.asks.ask_table import AskTable, ask_again
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.held_containers import HeldContainers
-from rm_proxy.attempt.lost_containers import FIRST_NUMBER, LAST_NUMBER, LostContainers
+from rm_proxy.attempt.lost_containers import LostContainers
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.minting.tokens import Minted

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from policies.model import ContainerView, Kind, Resources
 from quicksilver.common.messages import ContainerState, Expected, Grant
+from quicksilver.common.own_numbers import may_be_ahead
 from sidecar.node.events import Start
 from sidecar.node.phases import KILLED, STARTS, Phase
 
@@ -120,6 +121,11 @@ class Container:
         return ContainerState.STARTING if self.phase in STARTS else ContainerState.WAITING
 
     @property
+    def unknown(self) -> bool:
+        """Whether the ResourceManager may not know it yet: it would have the NodeManager kill it."""
+        return self.grant is not None and not self.grant.known
+
+    @property
     def yields(self) -> bool:
         """Whether it gives way to others: queueable, or opportunistic as Hadoop's own grant."""
         return self.kind != GUARANTEED
@@ -168,6 +174,12 @@ def app_of(container: str) -> str:
     """Return the application of a container id's text form; "" for anything else."""
     match = CONTAINER_ID.fullmatch(container)
     return f"application_{match[2]}_{match[3]}" if match else ""
+
+
+def may_be_unknown(container: str) -> bool:
+    """Return whether the proxy may have granted a container before the ResourceManager knows it, by its id."""
+    match = CONTAINER_ID.fullmatch(container)
+    return match is not None and may_be_ahead(int(match[5]))
 
 
 def is_forged(text: str) -> bool:

@@ -52,6 +52,14 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
+class NowKnown:
+    """The ResourceManager knows these containers, which the proxy granted before it did."""
+
+    container_ids: tuple[str, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Dropped:
     """The proxy wants no start of these containers any more."""
 
@@ -266,6 +274,7 @@ class Tick:
 
 Event = (
     Granted
+    | NowKnown
     | Dropped
     | Arrived
     | Withdrawn

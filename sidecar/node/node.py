@@ -33,6 +33,7 @@ from sidecar.node.events import (
     Localized,
     NodeManagerQueues,
     NodeManagerState,
+    NowKnown,
     Physical,
     Retuned,
     SessionLost,
@@ -82,6 +83,7 @@ class SidecarNode:
         return {
             Restored: self._restored,
             Granted: self.admission.granted,
+            NowKnown: self.admission.known,
             Dropped: self.admission.dropped,
             Arrived: self.admission.arrived,
             Withdrawn: self.admission.withdrawn,

@@ -38,6 +38,7 @@ def picture(node: SidecarNode, now_s: float, default_expected_s: float = DEFAULT
         "queue_length": len(ahead.waiting),
         "ahead": node.held_starts.ahead,
         "slots": slots(node),
+        "fences": True,
         "attained_sd_s": round(state.sharing.spread_s(), 3),
         "waits": waits_by_size(node, ahead) if node.state.waits_by_size() else [],
         "attained_sum_s": round(state.sharing.attained_s(), 3),

@@ -61,12 +61,16 @@ class WaitReasons:
                 return f"is being killed: {container.kill_reason}"
             case Phase.WAITING:
                 head = f"{place} before it; " if place else ""
-                why = self._obstacle(container.start.resources) or self._for_core(container) or "next to start"
+                reason = self._unknown(container) or self._obstacle(container.start.resources)
+                why = reason or self._for_core(container) or "next to start"
                 return f"{head}{why}; shed in {self._left_s(container):.0f} s"
             case Phase.RUNNING:
                 share = self._state.sharing.share(container.id)
                 return share.last_why if share is not None and share.cores is not None else ""
         return ""
+
+    def _unknown(self, container: Container) -> str:
+        return "waits until the ResourceManager knows it" if container.unknown else ""
 
     def _for_core(self, container: Container) -> str:
         """Return that a container waits for a core of its own, "" if it does not, or one is free."""

@@ -6,7 +6,7 @@ import time
 
 from quicksilver.common.messages import Ack, Grants
 from sidecar.connections.event_queue import EventQueue
-from sidecar.node.events import Drain, Dropped, Granted, Targeted
+from sidecar.node.events import Drain, Dropped, Granted, NowKnown, Targeted
 from sidecar.node.node import SidecarNode
 
 
@@ -24,9 +24,11 @@ def handle_ack(ack: Ack, node: SidecarNode, queue: EventQueue) -> bool:
 
 
 def handle_grants(message: Grants, queue: EventQueue) -> None:
-    """Store announcements of queueable containers, and drop those whose starts are not wanted any more."""
+    """Store announcements of queueable containers and which the ResourceManager knows; drop unwanted starts."""
     now_s = time.time()
     if message.grants:
         queue.put(Granted(tuple(message.grants), now_s))
+    if message.known:  # possibly just announced
+        queue.put(NowKnown(tuple(message.known), now_s))
     if message.drop:  # possibly just announced
         queue.put(Dropped(tuple(message.drop), message.drop_reason, now_s))

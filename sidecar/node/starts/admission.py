@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from quicksilver.common.messages import EventKind
-from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container, app_of_attempt
+from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container, app_of_attempt, may_be_unknown
 from sidecar.node.endings import Endings
-from sidecar.node.events import Arrived, Dropped, Forward, Granted, Hold, Warn, Withdrawn
+from sidecar.node.events import Arrived, Dropped, Forward, Granted, Hold, NowKnown, Warn, Withdrawn
 from sidecar.node.phases import STARTS, WANTING, Phase
 from sidecar.node.starts.guaranteed_starts import GuaranteedStarts
 from sidecar.node.starts.held_starts import HeldStarts
@@ -14,6 +14,7 @@ from sidecar.node.starts.launches import Launches
 _UNDECIDED = WANTING | {Phase.UNANNOUNCED}
 _HELD = STARTS | {Phase.WAITING}
 _DROPPED = "dropped by the proxy"
+_UNKNOWN = "the proxy granted it itself and did not announce it: the ResourceManager may not know it"
 
 
 class StartAdmission:
@@ -30,6 +31,8 @@ class StartAdmission:
         state = self.state
         for grant in event.grants:
             container = state.containers.get(grant.container_id)
+            if container is not None and container.unknown and grant.known:
+                self._held_starts.known(container, event.now_s)
             if grant.container_id in state.over or (container is not None and container.phase is not Phase.UNANNOUNCED):
                 continue  # its start has arrived before
             state.announced.pop(grant.container_id, None)
@@ -43,6 +46,18 @@ class StartAdmission:
             state.mark(oldest)
             text = f"more than {state.rules.announced_max} announced: the oldest is forgotten"
             state.out.append(Warn(oldest, text))
+
+    def known(self, event: NowKnown) -> None:
+        """Let the starts of containers go that the ResourceManager knows by now."""
+        state = self.state
+        for container_id in event.container_ids:
+            grant, since_s = state.announced.get(container_id, (None, 0.0))
+            container = state.containers.get(container_id)
+            if grant is not None:
+                state.announced[container_id] = grant.model_copy(update={"known": True}), since_s
+                state.mark(container_id)
+            elif container is not None and container.unknown:
+                self._held_starts.known(container, event.now_s)
 
     def dropped(self, event: Dropped) -> None:
         """Handle that the proxy wants no start of these containers any more."""
@@ -121,10 +136,19 @@ class StartAdmission:
             self.state.remove(container)
 
     def tick(self, now_s: float) -> None:
-        """Forward opportunistic starts that no grant announced in time, and forget old announcements."""
+        """Forward opportunistic starts that no grant announced in time, and forget old announcements.
+
+        One that the ResourceManager may not know is refused: it would run, be killed, and its application never hear.
+        """
         state, keep_s = self.state, self.state.rules.announce_keep_s
         for container in list(state.containers.values()):
-            if container.phase is Phase.UNANNOUNCED and container.until_s <= now_s:
+            if container.phase is not Phase.UNANNOUNCED or container.until_s > now_s:
+                continue
+            if may_be_unknown(container.id):
+                container.kind = QUEUEABLE
+                state.out.append(Hold(container.id))
+                self._endings.finish(container, EventKind.SHED, _UNKNOWN, now_s, "late")
+            else:
                 self._launches.forward(container, now_s)
         for container_id, (_, since_s) in list(state.announced.items()):
             if since_s + keep_s > now_s:

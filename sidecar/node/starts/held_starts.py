@@ -30,6 +30,8 @@ class HeldStarts:
         self._policies = policies
         self._patient: dict[str, float] = {}
         """Held starts that wait for a core of their own, each with the time until which they do."""
+        self._unknown: dict[str, bool] = {}
+        """Held starts of containers that the ResourceManager may not know, and whether a call waits for each."""
 
     def hold(self, container: Container, grant: Grant, now_s: float) -> None:
         """Hold an announced start; shed it at once if it cannot wait here at all."""
@@ -44,8 +46,18 @@ class HeldStarts:
         state.move(container, Phase.WAITING, now_s)
         if grant.core_wait_s > 0:
             self._patient[container.id] = now_s + grant.core_wait_s
+        if container.unknown:
+            self._unknown[container.id] = False
         state.queue.add(WaitingStart(container.view(), start.attempt_id, container.until_s, len(container.payload)))
         state.report(container, EventKind.HELD, "", now_s)
+
+    def known(self, container: Container, now_s: float) -> None:
+        """Let a held start go that waited until the ResourceManager knew its container."""
+        assert container.grant is not None
+        container.grant = container.grant.model_copy(update={"known": True})
+        self.state.mark(container.id)
+        if self._unknown.pop(container.id, False):
+            self._launches.release(container, now_s)
 
     def _refusal(self, container: Container) -> str | None:
         """Return why this start cannot be held at all; None or "" when it can."""
@@ -62,7 +74,8 @@ class HeldStarts:
         """Release the held starts at the head of the queue while they fit; shed those that waited for a core in vain.
 
         Others overtake only those that wait for a core, since a container that may start beyond the cores starts at
-        once, and those that do not fit where the `fill` policy says so.
+        once, those that the ResourceManager does not know yet, and those that do not fit where the `fill` policy says
+        so.
         """
         while (first := self._next(now_s)) is not None:
             if obstacle(self._room, first.view.resources, now_s) and (first := self._filling(first, now_s)) is None:
@@ -81,7 +94,7 @@ class HeldStarts:
         forecast = Forecast(self._room, now_s)
         starts_in_s = {start.view.id: at_s for start, at_s in zip(forecast.waiting, forecast.starts_s, strict=True)}
         for number, start in enumerate(forecast.waiting[:FILL_LOOKED_AT]):
-            small = start.view.resources != head.view.resources and not self._for_core(start)
+            small = start.view.resources != head.view.resources and not self._stays(start)
             if small and not obstacle(self._room, start.view.resources, now_s):
                 gap = Gap(head.view, starts_in_s[head.view.id], forecast.delay_s(number))
                 if policies.fill(start.view, gap):
@@ -89,12 +102,16 @@ class HeldStarts:
         return None
 
     def _next(self, now_s: float) -> WaitingStart | None:
-        """Return the first in the queue that does not wait for a core."""
+        """Return the first in the queue that waits neither for a core nor for the ResourceManager."""
         queue = self.state.queue
         head = queue.head(now_s)
-        if head is None or not self._for_core(head):
+        if head is None or not self._stays(head):
             return head
-        return next((start for start in queue.in_order(now_s) if not self._for_core(start)), None)
+        return next((start for start in queue.in_order(now_s) if not self._stays(start)), None)
+
+    def _stays(self, start: WaitingStart) -> bool:
+        """Return whether a start waits for a core, or until the ResourceManager knows its container."""
+        return start.view.id in self._unknown or self._for_core(start)
 
     def _for_core(self, start: WaitingStart) -> bool:
         """Return whether a start waits for a core, and the node has not so many vcores that nobody runs on."""
@@ -115,13 +132,18 @@ class HeldStarts:
         return min(self._patient.values(), default=None) if self._patient else None
 
     def _forget_gone(self) -> None:
-        if not self._patient:
-            return
         queue = self.state.queue
-        self._patient = {container_id: at_s for container_id, at_s in self._patient.items() if container_id in queue}
+        if self._unknown:
+            self._unknown = {name: awaited for name, awaited in self._unknown.items() if name in queue}
+        if self._patient:
+            self._patient = {name: until_s for name, until_s in self._patient.items() if name in queue}
 
     def forced(self, event: Forced) -> None:
-        """Release a held start at once, because only the NodeManager can answer a call about it."""
+        """Release a held start as soon as it may go, because only the NodeManager can answer a call about it."""
         container = self.state.containers.get(event.container_id)
-        if container is not None and container.phase is Phase.WAITING:
+        if container is None or container.phase is not Phase.WAITING:
+            return
+        if container.id in self._unknown:
+            self._unknown[container.id] = True
+        else:
             self._launches.release(container, event.now_s)
