@@ -436,6 +436,19 @@ class AllocateExchange:
         self._arrivals.begin()
         if self._own_grants.open:
             self._own_grants.deliver(answer)
+        news, changed = self.settle(answer, now_s)
+        changed = self._rewrite_limit(answer) or changed
+        rewritten = answer.SerializeToString() if changed else None
+        self.deliver(answer, request, rewritten, news)
+        if not news and rewritten is None and (parts := split_answer(body)) is not None:
+            self._no_news = parts[1]
+        return rewritten
+
+    def settle(self, answer: y.AllocateResponseProto, now_s: float) -> tuple[bool, bool]:
+        """Bring the attempt up to an answer of the ResourceManager, and the answer into the application's terms.
+
+        Returns whether it holds news, and whether it changed.
+        """
         lost = self._live.count_q > 0 and self._own_grants.lost.settle(answer)
         news = bool(
             answer.allocated_containers
@@ -451,10 +464,11 @@ class AllocateExchange:
         if write is not None and write(answer, now_s):
             news = changed = True
         self._table.answered()
-        changed = self._rewrite_limit(answer) or changed
-        rewritten = answer.SerializeToString() if changed else None
-        arrived = self._arrivals
-        ends = list(answer.completed_container_statuses)
+        return news, changed
+
+    def deliver(self, answer: y.AllocateResponseProto, request: bytes, rewritten: bytes | None, news: bool) -> None:
+        """Note what the application master is answered: `rewritten`, or what came where that is None."""
+        arrived, ends = self._arrivals, list(answer.completed_container_statuses)
         if ends or self._reported_ends:
             self._reported_ends = self._ends.delivered_ids if ends else frozenset()
         request_id = id_before(answer.response_id) if self._request_id is None else self._request_id
@@ -463,9 +477,6 @@ class AllocateExchange:
         )
         if news:
             self._notebook.answered(self.last, arrived.granted)
-        elif rewritten is None and (parts := split_answer(body)) is not None:
-            self._no_news = parts[1]
-        return rewritten
 
     def _rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         self._router.begin()
