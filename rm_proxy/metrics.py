@@ -17,6 +17,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
 _ERRORS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 100)
+_CONFIRMED: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5)
 _RELAY_S: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5)
 
 
@@ -171,9 +172,14 @@ class ProxyMetrics:
 
         self.own_grants = self._counter(
             "own_grants",
-            "Containers that the proxy granted itself (granted), and calls with some that the ResourceManager refused "
-            "(refused), by result.",
+            "Containers that the proxy granted itself (granted), those that an application had before the "
+            "ResourceManager knew them (ahead), and calls with some that it refused (refused), by result.",
             "result",
+        )
+        self.confirmed_s = self._histogram(
+            "own_grant_confirmed_seconds",
+            "Time from such an early grant until the ResourceManager knows the container, so that it may start.",
+            _CONFIRMED,
         )
         self.own_grant_nodes = self._gauge(
             "own_grant_nodes", "Nodes whose master keys are known, so that the proxy may grant containers there itself."

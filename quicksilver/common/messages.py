@@ -332,6 +332,8 @@ class Ack(Message):
     """Whether the proxy serves application masters; the rest of a standby's answer has no meaning."""
     drop: list[str] = []
     drop_reason: str = ""
+    known: list[str] = []
+    """As in `Grants`."""
     targets: Targets | None = None
     """None when the proxy has none for this node (yet); the sidecar keeps what it had for `targets_keep_s`."""
     shed: list[Shed] = []

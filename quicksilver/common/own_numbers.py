@@ -14,6 +14,11 @@ LAST_NUMBER: Final = (1 << 31) - 1
 """The largest that ContainerId.getId returns as it is."""
 
 
+def number_after(number: int, ahead: bool) -> int:
+    """Return the next number; ahead: of a container that may be ahead of the ResourceManager."""
+    return number + 1 if (number + 1) & 1 == ahead else number + 2
+
+
 def may_be_ahead(number: int) -> bool:
     """Return whether a container of this number may be unknown to the ResourceManager."""
     return FIRST_NUMBER < number <= LAST_NUMBER and number & 1 == 1

@@ -27,7 +27,16 @@ from rm_proxy.attempt.own_grants import OwnGrants
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.registration.resync import doubt, send_later
-from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, joined, merge, merged, prepend, without_ours
+from rm_proxy.attempt.repeated_requests import (
+    LastAnswer,
+    OpenRequest,
+    Undelivered,
+    joined,
+    merge,
+    merged,
+    prepend,
+    without_ours,
+)
 from rm_proxy.attempt.routing.router import Router
 from rm_proxy.attempt.routing.steering import Steering
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
@@ -75,6 +84,12 @@ LONG_BYTES: Final = 50_000
 """Requests of an attempt that costs too much are not read from this length on: some hundred rows (own)."""
 
 
+def _strip(call: OpenRequest, exclusions: Exclusions, blacklist: frozenset[str]) -> None:
+    """Have hosts that are kept for others sent again by `exclusions` alone."""
+    if call.late is not None:
+        exclusions.strip(call.late, blacklist)
+
+
 class AllocateExchange:
     """Requests and answers are serialised AllocateRequest/ResponseProtos."""
 
@@ -89,11 +104,13 @@ class AllocateExchange:
         self._bad_tags: set[str] = set()
         """Allocation tags that were reported as unreadable."""
         self.last: LastAnswer | None = None
+        self.undelivered: Undelivered | None = None
+        """What the ResourceManager answered since then, to a request that was answered early."""
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._request_id: int | None = None
         """Id of the last request of the application master."""
-        self._open: OpenRequest | None = None
+        self.open: OpenRequest | None = None
         """The request without an answer."""
         self._late: y.AllocateRequestProto | None = None
         """Content of a repeated request that the first one lacked; it is sent with the next."""
@@ -115,8 +132,8 @@ class AllocateExchange:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
         asks = asks or self.exclusions.due(self._kept_off())
-        taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
-        news = self._registration.attempt_id in self._world.hooks.news
+        taken_over = self._registration.resync is not None or self._late is not None or self.open is not None
+        news = self._registration.attempt_id in self._world.hooks.news or self.undelivered is not None
         return not (news or asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
     @property
@@ -126,7 +143,7 @@ class AllocateExchange:
 
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
-        self.last = self._open = self.resend = self._late = self._request_id = None
+        self.last = self.open = self.resend = self._late = self._request_id = None
         self.exclusions.start_over()
         self._costly = ""
         self._answer_came = True
@@ -156,7 +173,7 @@ class AllocateExchange:
         if call is None:
             call = OpenRequest(0, b"", None, beat=True)
         call.response_id, call.body = last.response_id, body
-        self._open = call
+        self.open = call
         return True
 
     @property
@@ -164,7 +181,7 @@ class AllocateExchange:
         """Whether an empty request of a registered application passes unchanged, and nothing is to be done for it."""
         registration, table = self._registration, self._table
         return registration.state is AttemptState.REGISTERED and not (
-            self._open is not None
+            self.open is not None
             or self._late is not None
             or self._reported_ends
             or self._costly
@@ -196,10 +213,11 @@ class AllocateExchange:
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._request_id, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
-        last, first = self.last, self._open
+        last, first = self.last, self.open
         if request.scheduling_requests:
             self._read_hints(request.scheduling_requests)
         response_id = request.response_id
+        lowered = self.undelivered is not None and self.undelivered.lower(request)
         self._last_repeated = last is not None and response_id != last.response_id and last.repeats(response_id)
         if self._reported_ends and not self._last_repeated:
             self._ends.unheard -= self._reported_ends
@@ -220,7 +238,7 @@ class AllocateExchange:
         late, self._late = self._late, None
         if late is not None:
             prepend(late, request)
-        changed = self._rewrite(request, now_s) or late is not None or moved
+        changed = self._rewrite(request, now_s) or late is not None or moved or lowered
         call = OpenRequest(request.response_id, body, None, ahead=late)
         if first is not None:
             call, changed = merge(first, request, body), True
@@ -229,8 +247,8 @@ class AllocateExchange:
         call.rewritten = request.SerializeToString() if changed else None
         if moved:
             doubt(call)
-            self._strip(call)
-        self._open = call
+            _strip(call, self.exclusions, self._router.blacklist)
+        self.open = call
         return call.rewritten
 
     @property
@@ -245,7 +263,7 @@ class AllocateExchange:
         """
         head = y.AllocateRequestProto(response_id=response_id_of(body))
         moved = self._registration.resync is not None and self._continue(head)
-        self._request_id, last, first = head.response_id, self.last, self._open
+        self._request_id, last, first = head.response_id, self.last, self.open
         if self._tracked:
             self._late = merged(self._late, self._give_up(why))
             self.resend = None
@@ -266,10 +284,10 @@ class AllocateExchange:
             ahead = merged(without_ours(first), ahead)
             if ahead is not None:
                 self.exclusions.strip(ahead, self._router.blacklist)
-        self._open = OpenRequest(head.response_id, body, None, ahead=ahead, unread=True)
+        self.open = OpenRequest(head.response_id, body, None, ahead=ahead, unread=True)
         if ahead is not None or moved:
-            self._open.rewritten = joined(ahead, body, head if moved else None)
-        return self._open.rewritten
+            self.open.rewritten = joined(ahead, body, head if moved else None)
+        return self.open.rewritten
 
     def _read_hints(self, requests: Iterable[y.SchedulingRequestProto]) -> None:
         """Read the durations that SchedulingRequests name in their allocation tags; all else of them passes unread."""
@@ -338,7 +356,7 @@ class AllocateExchange:
         The application master sends its own rows again; ours, and our releases, go out with the next request.
         why: the exception, if our rewriting may have caused it.
         """
-        call, self._open = self._open, None
+        call, self.open = self.open, None
         self.exclusions.refused()
         if self._own_grants.open:
             self._own_grants.give_back()
@@ -366,25 +384,20 @@ class AllocateExchange:
         """
         if self._registration.state is AttemptState.FINISHED:
             return None
-        call, last = self._open, self.last
+        call, last = self.open, self.last
         if call is not None and call.unread:
             return None
         if self._own_grants.open:
             self._own_grants.give_back()
         if call is not None:
             (doubt if self._tracked else send_later)(call)
-            self._strip(call)
+            _strip(call, self.exclusions, self._router.blacklist)
         if last is not None and last.response_id == expected:
             self._last_repeated = True
             if self._request_id is not None:
                 last.request_id = self._request_id
-            self._close()
+            self.close()
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
-
-    def _strip(self, call: OpenRequest) -> None:
-        """Have hosts that are kept for others sent again by `exclusions` alone."""
-        if call.late is not None:
-            self.exclusions.strip(call.late, self._router.blacklist)
 
     def _continue(self, request: y.AllocateRequestProto) -> bool:
         """Give a request the id from before the take-over; returns whether that changed it."""
@@ -407,15 +420,17 @@ class AllocateExchange:
 
         It equals the last one without news but for its id. For any other answer nothing happens: it is for `on_answer`.
         """
-        call = self._open
+        call = self.open
         if call is None or not call.beat or self._no_news is None or self._ends.to_tell or self._live.count_q:
+            return False
+        if self.undelivered is not None:
             return False
         if self._registration.attempt_id in self._world.hooks.news:
             return False
         if (response_id := id_before_rest(body, self._no_news)) is None or response_id == call.response_id:
             return False
         self._containers.answers += 1
-        self._answer_came, self._open = True, None
+        self._answer_came, self.open = True, None
         self._ends.releases.answered()
         self.last = LastAnswer(response_id, call.response_id, call.body, None, {}, [], [])
         if call.late is None:
@@ -432,12 +447,14 @@ class AllocateExchange:
             if self._own_grants.open:
                 self._own_grants.give_back()
             return self.last.rewritten  # the ResourceManager repeats itself: so do we
-        request = self._close()
+        request = self.close()
         self._arrivals.begin()
         if self._own_grants.open:
             self._own_grants.deliver(answer)
         news, changed = self.settle(answer, now_s)
-        changed = self._rewrite_limit(answer) or changed
+        if self.undelivered is not None:
+            news = changed = self.add_undelivered(answer)
+        changed = self.rewrite_limit(answer) or changed
         rewritten = answer.SerializeToString() if changed else None
         self.deliver(answer, request, rewritten, news)
         if not news and rewritten is None and (parts := split_answer(body)) is not None:
@@ -459,12 +476,26 @@ class AllocateExchange:
             or answer.containers_from_previous_attempts
             or self._ends.to_tell
         )
-        changed = (news and self._rewrite_news(answer, now_s)) or lost
+        changed = (news and self.rewrite_news(answer, now_s)) or lost
         write = self._world.hooks.news.pop(self._registration.attempt_id, None)
         if write is not None and write(answer, now_s):
             news = changed = True
         self._table.answered()
         return news, changed
+
+    def add_undelivered(self, answer: y.AllocateResponseProto) -> bool:
+        """Put what the ResourceManager answered before into an answer; returns whether there is any."""
+        late, self.undelivered = self.undelivered, None
+        if late is None:
+            return False
+        late.join(answer)
+        arrived = self._arrivals
+        for name, count in late.delivered.items():
+            arrived.delivered[name] = arrived.delivered.get(name, 0) + count
+        arrived.container_ids += late.container_ids
+        self._ends.delivered_ids |= late.end_ids
+        self._notebook.undelivered(None)
+        return True
 
     def deliver(self, answer: y.AllocateResponseProto, request: bytes, rewritten: bytes | None, news: bool) -> None:
         """Note what the application master is answered: `rewritten`, or what came where that is None."""
@@ -478,7 +509,8 @@ class AllocateExchange:
         if news:
             self._notebook.answered(self.last, arrived.granted)
 
-    def _rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+    def rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        """Handle containers, completions and nodes in an answer; returns whether it changed."""
         self._router.begin()
         changed = bool(answer.allocated_containers) and self._arrivals.rewrite_allocated(answer, now_s)
         if answer.containers_from_previous_attempts:
@@ -497,11 +529,11 @@ class AllocateExchange:
         self._router.charge()
         return changed
 
-    def _close(self) -> bytes:
+    def close(self) -> bytes:
         """End the call that is answered now, and return it; content that may not have been seen is sent again."""
         self._containers.answers += 1
         self._answer_came = True
-        call, self._open = self._open, None
+        call, self.open = self.open, None
         self._ends.releases.answered()
         if call is not None and call.late is not None:
             self._late = call.late
@@ -517,7 +549,7 @@ class AllocateExchange:
 
     # Headroom
 
-    def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
+    def rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
         """Report to the application the headroom that its framework expects; the first answer stays untouched."""
         queueable = self._live.count_q or self._table.sums.open_q
         app = self._router.app if queueable and self._containers.answers > 1 and answer.HasField("limit") else None

@@ -13,6 +13,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
 from rm_proxy.attempt.delivery.container_events import ContainerEvents
+from rm_proxy.attempt.early_answers import EarlyAnswers
 from rm_proxy.attempt.effects import DropHeld, Effect, TooLarge
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.own_grants import OwnGrants
@@ -21,7 +22,15 @@ from rm_proxy.attempt.registration.registration import AttemptEvent, AttemptStat
 from rm_proxy.attempt.registration.resync import Resync
 from rm_proxy.attempt.routing.router import Router
 from rm_proxy.attempt.routing.steering import Steering
-from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
+from rm_proxy.attempt.snapshot import (
+    Note,
+    Snapshot,
+    packed_undelivered,
+    unpacked,
+    unpacked_answer,
+    unpacked_container,
+    unpacked_undelivered,
+)
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges, given_up, minted_note
 from rm_proxy.domain.resources import resources_of
 
@@ -55,24 +64,24 @@ class Attempt:
         self.notebook = SnapshotChanges(self.live, self._ends)
         self.containers = ContainerEvents(self.registration, world, self.live, self.router, self._ends, emit)
         self.own_grants = OwnGrants(attempt_id, world, self.table, self.live, self._ends, self.notebook)
-        self.exchange = AllocateExchange(
-            Parts(
-                self.registration,
-                world,
-                self.table,
-                self.live,
-                self.router,
-                self._steering,
-                self._ends,
-                self._arrivals,
-                self.own_grants,
-                self.promotion,
-                self.notebook,
-                self.containers,
-                emit,
-                partial(_give_up, self),
-            )
+        parts = Parts(
+            self.registration,
+            world,
+            self.table,
+            self.live,
+            self.router,
+            self._steering,
+            self._ends,
+            self._arrivals,
+            self.own_grants,
+            self.promotion,
+            self.notebook,
+            self.containers,
+            emit,
+            partial(_give_up, self),
         )
+        self.exchange = AllocateExchange(parts)
+        self.early = EarlyAnswers(parts, self.exchange)
 
     def take_effects(self) -> list[Effect]:
         """Return the effects that are due beside the messages, and forget them."""
@@ -137,8 +146,9 @@ class Attempt:
         answer delivered is not even known to the application if it asked for that answer again; its completions are
         reported again.
         """
-        last = self.exchange.unseen
+        last, late = self.exchange.unseen, self.exchange.undelivered
         unseen = set(last.container_ids) if last is not None else set()
+        unseen.update(late.container_ids if late is not None else ())
         reason = "the ResourceManager restarted before its start"
         for live in [c for c in self.live if not c.is_started]:
             if live.kind is Kind.QUEUEABLE:
@@ -151,6 +161,9 @@ class Attempt:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:
             self._ends.tell_again(last.ends)
+        if late is not None:
+            self._ends.tell_again(list(late.answer.completed_container_statuses))
+            self.exchange.undelivered = None
         if self.own_grants.open:
             self.own_grants.give_back()
         self._ends.releases.repeat_all()
@@ -164,6 +177,7 @@ class Attempt:
         self._steering.forget()
         self.router.start_over()
         self.exchange.start_over()
+        self.early.start_over()
         self.promotion.clear()
         self.router.charge()
 
@@ -171,6 +185,11 @@ class Attempt:
     def mints(self) -> bool:
         """Whether the proxy grants containers itself."""
         return self._world.hooks.own_grants
+
+    @property
+    def answers_early(self) -> bool:
+        """Whether it does so before the ResourceManager answers."""
+        return self._world.hooks.early_answers
 
     def own_grants_refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager does not know the protocol of distributed schedulers."""
@@ -212,6 +231,9 @@ class Attempt:
         for note in snapshot.live.values():
             self.live.add(unpacked_container(note))
         self.live.ended_s = snapshot.ended_s
+        self.early.restore()
+        if snapshot.undelivered is not None:
+            self.exchange.undelivered = unpacked_undelivered(snapshot.undelivered)
         self._ends.restore(snapshot)
         self.exchange.exclusions.restore(snapshot.kept_off)
         self.table.serial = snapshot.serial
@@ -261,6 +283,8 @@ class Attempt:
         exchange, resync = self.exchange, self.registration.resync
         kept_off = exchange.exclusions.maybe
         note = self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
+        late = exchange.undelivered
+        note["undelivered"] = packed_undelivered(late) if late is not None else None
         return note | minted_note(self.own_grants.open, self.own_grants.number)
 
 

@@ -209,6 +209,9 @@ class Minting(Protocol):
     ) -> Minted | None:
         """Complete a container on a node, and make its tokens; None where the ResourceManager has to grant it."""
 
+    def fences(self, node_id: str) -> bool:
+        """Return whether a node's sidecar starts no container of ours before the ResourceManager knows it."""
+
     def refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager takes no such containers."""
 

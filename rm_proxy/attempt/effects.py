@@ -46,6 +46,16 @@ class DropHeld:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The ResourceManager knows a container that its application got before: its start may go."""
+
+    node_id: str
+    container_id: str
+    waited_s: float
+    """How long after its grant."""
+
+
 @value_type
 @dataclass(frozen=True, slots=True)
 class Granted:
@@ -168,6 +178,7 @@ class ShadowFaulted:
 
 Effect = (
     Announce
+    | Confirmed
     | DropHeld
     | Granted
     | Completed

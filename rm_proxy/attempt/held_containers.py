@@ -92,6 +92,8 @@ class HeldContainer:
     """Estimated wait of the queue behind which it was placed, at that time."""
     ahead: bool = False
     """Whether it was placed to wait for a core that comes free in a moment."""
+    early: bool = False
+    """Whether the ResourceManager has not confirmed it yet: it may not start before."""
 
     def hold(self, now_s: float) -> None:
         """Note that its sidecar holds its start; a repeated report changes no stage."""

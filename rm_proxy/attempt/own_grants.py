@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.common.own_numbers import FIRST_NUMBER, LAST_NUMBER
+from quicksilver.common.own_numbers import FIRST_NUMBER, LAST_NUMBER, number_after
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.asks.ask_table import AskTable, ask_again
 from rm_proxy.attempt.cluster_view import ClusterView
@@ -55,16 +55,20 @@ class OwnGrants:
     def mint(self, q: QPlacement, now_s: float) -> bool:
         """Grant a container on its node with the request in hand; returns whether that can be done."""
         app = self._world.apps.app(self._app_id)
-        if app is None or not app.user or q.entry.beyond or self.number >= LAST_NUMBER:
+        if app is None or not app.user or q.entry.beyond:
+            return False
+        ahead = self._world.hooks.early_answers and self._world.minter.fences(q.node_id)
+        number = number_after(self.number, ahead)
+        if number > LAST_NUMBER:
             return False
         container = y.ContainerProto(execution_type=y.OPPORTUNISTIC, allocation_request_id=q.private_id)
         container.id.app_attempt_id.CopyFrom(self.attempt)
-        container.id.id = self.number + 1
+        container.id.id = number
         container.priority.priority = q.entry.key.priority
         minted = self._world.minter.mint(container, q.node_id, q.entry.resources, app.user, now_s)
         if minted is None:
             return False
-        self.number += 1
+        self.number = number
         self.fresh.append(minted)
         return True
 

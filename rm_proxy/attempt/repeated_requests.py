@@ -66,6 +66,37 @@ class LastAnswer:
 
 
 @dataclass(slots=True)
+class Undelivered:
+    """What the ResourceManager answered to a request that was answered early: it goes with the next answer."""
+
+    answer: y.AllocateResponseProto
+    """In the application's terms."""
+    delivered: dict[RowName, int]
+    """How much its containers lower the application's rows."""
+    container_ids: list[str]
+    end_ids: frozenset[str]
+    """Containers whose completions it holds."""
+
+    def join(self, answer: y.AllocateResponseProto) -> None:
+        """Put it before the content of an answer."""
+        both = y.AllocateResponseProto()
+        both.CopyFrom(self.answer)
+        if answer.HasField("preempt"):
+            both.ClearField("preempt")  # the later one holds
+        both.MergeFrom(answer)
+        answer.CopyFrom(both)
+
+    def lower(self, request: y.AllocateRequestProto) -> bool:
+        """Lower the rows of a request, made without knowledge of the containers; returns whether that changed any."""
+        changed = False
+        for row in request.ask if self.delivered else ():
+            less = min(row.num_containers, self.delivered.get(row_name(row), 0))
+            row.num_containers -= less
+            changed = changed or less > 0
+        return changed
+
+
+@dataclass(slots=True)
 class OpenRequest:
     """A request without an answer: as it came, and as it went out."""
 

@@ -23,7 +23,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from rm_proxy.attempt.asks.ask_rows import ANY, Key, row_of
 from rm_proxy.attempt.held_containers import HeldContainer, Stage
-from rm_proxy.attempt.repeated_requests import LastAnswer
+from rm_proxy.attempt.repeated_requests import LastAnswer, Undelivered
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import EstimateSource
 
@@ -80,6 +80,7 @@ _WHERE_SET: Final = (
     "wait_s",
     "ahead",
     "given_up",
+    "early",
 )
 _where_set: Final = attrgetter(*_WHERE_SET)
 
@@ -118,16 +119,40 @@ def packed_answer(last: LastAnswer) -> Note:
 
 def unpacked_answer(note: Mapping[str, Any]) -> LastAnswer:
     """Return the last answer as `packed_answer` wrote it down. Raises KeyError, TypeError or ValueError."""
-    rows = [y.ResourceRequestProto.FromString(unpacked(text)) for text in note["delivered"]]
     return LastAnswer(
         note["id"],
         note["asked"],
         b"",
         unpacked(note["rewritten"]) if note["rewritten"] is not None else None,
-        {(Key.of(row), row.resource_name): row.num_containers for row in rows},
+        _unpacked_rows(note["delivered"]),
         list(note["given"]),
         [y.ContainerStatusProto.FromString(unpacked(text)) for text in note["ends"]],
     )
+
+
+def packed_undelivered(late: Undelivered) -> Note:
+    """Return what goes with the next answer as it is journaled."""
+    return {
+        "answer": packed(late.answer),
+        "delivered": [packed(row_of(*name, count)) for name, count in late.delivered.items()],
+        "given": late.container_ids,
+        "ends": sorted(late.end_ids),
+    }
+
+
+def unpacked_undelivered(note: Mapping[str, Any]) -> Undelivered:
+    """Return it as `packed_undelivered` wrote it down. Raises KeyError, TypeError or ValueError."""
+    return Undelivered(
+        y.AllocateResponseProto.FromString(unpacked(note["answer"])),
+        _unpacked_rows(note["delivered"]),
+        list(note["given"]),
+        frozenset(note["ends"]),
+    )
+
+
+def _unpacked_rows(texts: Iterable[str]) -> dict[tuple[Key, str], int]:
+    rows = [y.ResourceRequestProto.FromString(unpacked(text)) for text in texts]
+    return {(Key.of(row), row.resource_name): row.num_containers for row in rows}
 
 
 @dataclass(slots=True)
@@ -139,6 +164,8 @@ class Snapshot:
     resync: int | None = None
     """The id of the last answer that the application master had when it was asked to register again."""
     last: Note | None = None
+    undelivered: Note | None = None
+    """What goes with the next answer."""
     live: dict[str, Note] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     open: Note = field(default_factory=dict)
@@ -168,10 +195,11 @@ class Snapshot:
         if note.get("new"):
             self.rows.clear()
             self.private_ids.clear()
-            self.last = self.resync = None
+            self.last = self.resync = self.undelivered = None
         self.registered = note.get("registered", self.registered)
         self.resync = note.get("resync", self.resync)
         self.last = note.get("last", self.last)
+        self.undelivered = note.get("undelivered", self.undelivered)
         self.app = note.get("app", self.app)
         self.kept_off = list(note.get("kept_off", self.kept_off))
         self.open = note.get("open", self.open)

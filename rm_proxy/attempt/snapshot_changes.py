@@ -10,8 +10,8 @@ from rm_proxy.attempt.asks.ask_table import AskTable
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.registration.resync import Resync
-from rm_proxy.attempt.repeated_requests import LastAnswer
-from rm_proxy.attempt.snapshot import Note, Snapshot, packed, packed_answer, packed_container
+from rm_proxy.attempt.repeated_requests import LastAnswer, Undelivered
+from rm_proxy.attempt.snapshot import Note, Snapshot, packed, packed_answer, packed_container, packed_undelivered
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.minting.tokens import Minted
@@ -47,7 +47,7 @@ class SnapshotChanges:
     def new(self) -> None:
         """Note that the ResourceManager has forgotten all rows, and the registration."""
         self._rows, self._granted = [], []
-        for name in ("last", "resync"):
+        for name in ("last", "resync", "undelivered"):
             self._note.pop(name, None)
         self._note |= {"new": True, "registered": ""}
 
@@ -75,6 +75,11 @@ class SnapshotChanges:
     def answered(self, last: LastAnswer, granted: Iterable[int]) -> None:
         """Note an answer with deliveries or completions; granted: private ids that the ResourceManager dropped."""
         self._note["last"] = packed_answer(last)
+        self._granted.extend(granted)
+
+    def undelivered(self, late: Undelivered | None, granted: Iterable[int] = ()) -> None:
+        """Note what goes with the next answer, None for nothing any more; granted: as above."""
+        self._note["undelivered"] = packed_undelivered(late) if late is not None else None
         self._granted.extend(granted)
 
     def over(self) -> None:

@@ -38,6 +38,8 @@ class Limits:
     """How long a container may be started after its grant."""
     node_expiry_s: float = 600.0
     """How long the ResourceManager waits for a node that is silent."""
+    early_answers: bool = False
+    """Whether applications get own grants before the ResourceManager answers, where sidecars hold their starts."""
 
 
 @dataclass(slots=True)

@@ -131,7 +131,12 @@ class Features:
 
     def hooks(self, cluster: Cluster, policies: Policies) -> Hooks:
         """Return the hooks under these policies."""
-        hooks = Hooks(news=self.notifier.news, own_grants=self._state.limits.own_grants)
+        limits = self._state.limits
+        hooks = Hooks(
+            news=self.notifier.news,
+            own_grants=limits.own_grants,
+            early_answers=limits.own_grants and limits.early_answers,
+        )
         self._hook_notices(policies, hooks)
         self._hook_admission(policies, hooks)
         self._hook_promotion(cluster, policies, hooks)

@@ -32,6 +32,11 @@ class Minter:
         count, self._count = self._count, 0
         return count
 
+    def fences(self, node_id: str) -> bool:
+        """Return whether a node's sidecar starts no container of ours before the ResourceManager knows it."""
+        node = self._state.nodes.get(node_id)
+        return node is not None and node.report is not None and node.report.fences
+
     def refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager takes no such containers."""
         self.ring.refused(why, now_s)

@@ -82,6 +82,7 @@ class Rounds:
             elif state.serving and attempts.get(attempt.id) is attempt:
                 attempt.containers.guard(now_s, away)
                 attempt.own_grants.lost.look(now_s)
+                attempt.early.round(now_s)
 
     def _decide(self, now_s: float) -> None:
         """Ask the policies that decide on all nodes and running containers."""

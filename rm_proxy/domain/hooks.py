@@ -33,6 +33,8 @@ class Hooks:
     """Called each second, also while another proxy serves."""
     own_grants: bool = False
     """Whether the proxy grants containers itself."""
+    early_answers: bool = False
+    """Whether applications get these before the ResourceManager answers."""
     rounds: list[Callable[[float], object]] = field(default_factory=list)
     """Called each second while application masters are served."""
     emptied: list[Callable[[str, Report, float], object]] = field(default_factory=list)

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from hadoop_rpc.connection import DISTRIBUTED_SCHEDULING_PROTOCOL, replace_body, replace_method
+from hadoop_rpc.connection import (
+    AM_PROTOCOL,
+    DISTRIBUTED_SCHEDULING_PROTOCOL,
+    renumber,
+    replace_body,
+    replace_method,
+)
 from hadoop_rpc.events import Call, Response
 from hadoop_rpc.protos.yarn_server_pb2 import (
     DistributedSchedulingAllocateRequestProto,
     DistributedSchedulingAllocateResponseProto,
 )
+from rm_proxy.attempt.early_answers import EarlyCall
 from rm_proxy.minting.tokens import Minted
 
+_PLAIN: Final = "allocate"
 METHOD: Final = "allocateForDistributedScheduling"
 
 
@@ -22,6 +30,16 @@ def with_minted(call: Call, body: bytes, minted: Sequence[Minted]) -> bytes:
         allocate_request=body, allocated_containers=[grant.report for grant in minted]
     )
     return replace_method(call, DISTRIBUTED_SCHEDULING_PROTOCOL, METHOD, request.SerializeToString())
+
+
+def early_frame(call: Call, early: EarlyCall, call_id: int) -> bytes:
+    """Return the frame of a request that was answered early, under an id of ours, made like one of the application
+    master's calls."""
+    if early.minted:
+        raw = with_minted(call, early.body, early.minted)
+    else:
+        raw = replace_method(call, AM_PROTOCOL, _PLAIN, early.body)
+    return renumber(call._replace(raw=raw), call_id)
 
 
 def without_minted(response: Response) -> Response:

@@ -9,6 +9,7 @@ an event of it, and leave whatever else comes to `from_am` and `from_rm`.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -28,6 +29,7 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.early_answers import EarlyCall
 from rm_proxy.attempt.heartbeats import MAX_HEARTBEAT_BYTES
 from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.registration.resync import TEXT
@@ -45,7 +47,7 @@ from rm_proxy.relay.commands import (
     TookOver,
     ToRm,
 )
-from rm_proxy.relay.minted_frames import with_minted, without_minted
+from rm_proxy.relay.minted_frames import early_frame, with_minted, without_minted
 from rm_proxy.relay.refusals import FORBIDDEN, NOT_OURS, NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 
 MAX_OUTSTANDING: Final = 64
@@ -66,6 +68,17 @@ _NOT_OF_MINTED: Final = NOT_OURS | {NOT_REGISTERED}
 
 _BEAT_BYTES: Final = 4 + 1 + MAX_HEARTBEAT_BYTES
 """Behind the headers of a call: what its id may grow by, the length of the body, and the body of a heartbeat."""
+
+
+class _Early:
+    """A request that was answered early, as it is under way: under an id of ours, made like a call of the application
+    master."""
+
+    __slots__ = ("call", "call_id", "early", "has_minted")
+
+    def __init__(self, call_id: int, early: EarlyCall, call: Call) -> None:
+        self.call_id, self.early, self.call = call_id, early, call
+        self.has_minted = bool(early.minted)
 
 
 class Relay:
@@ -90,6 +103,10 @@ class Relay:
         self._own: dict[int, Call] = {}
         """Calls of ours that are not answered, by call id: the application master's call for which each has the last
         answer repeated, after that call was refused for its response id."""
+        self._early: _Early | None = None
+        """The request that was answered early and is under way to the ResourceManager."""
+        self._waiting: deque[Call] = deque()
+        """Calls of the application master that came since."""
         self._beat_bytes = 0
         """The longest frame with the headers of the last call that can be a heartbeat; 0 if that was no allocate."""
         self._beat: bytes | None = None
@@ -109,7 +126,7 @@ class Relay:
     @property
     def outstanding(self) -> bool:
         """Whether calls wait for their answers."""
-        return bool(self._calls or self._own or self._beat is not None)
+        return bool(self._calls or self._own or self._beat is not None or self._early or self._waiting)
 
     def beat_up(self, data: bytes) -> bool:
         """Handle bytes of the application master that are one empty heartbeat; return whether they are, and pass.
@@ -209,8 +226,12 @@ class Relay:
             if call.protocol == DISTRIBUTED_SCHEDULING_PROTOCOL and attempt.mints:
                 commands.append(ToAm(self._am.error(call, FORBIDDEN, "only quicksilver may grant containers here")))
                 return
-            if len(self._calls) + len(self._own) >= MAX_OUTSTANDING:
+            if len(self._calls) + len(self._own) + len(self._waiting) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
+            if self._early is not None or attempt.early.call is not None:
+                self._waiting.append(call)
+                self._send_early(call, commands)
+                return
             if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
                 return
             if call.call_id in self._calls or call.call_id in self._own:
@@ -222,16 +243,72 @@ class Relay:
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
             return
+        early = None
         try:
             body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
+            if attempt is not None and attempt.own_grants.minted and attempt.answers_early:
+                early = attempt.early.answer(now_s)
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
-        if attempt is not None and attempt.own_grants.minted:
+        if attempt is not None and early is not None:
+            del self._calls[call.call_id]
+            commands += (ToAm(self._am.response(call, early), tuple(attempt.take_effects())), _REWRITTEN)
+            self._send_early(call, commands)
+        elif attempt is not None and attempt.own_grants.minted:
             request = self._with_minted[call.call_id] = call.body if body is None else body
             commands += (ToRm(with_minted(call, request, attempt.own_grants.minted)), _REWRITTEN)
         else:
             commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
+
+    def _send_early(self, call: Call, commands: list[Command]) -> None:
+        """Send a request that was answered early, unless it is under way; `call`: any one of the application master."""
+        early = self.attempt.early.call if self.attempt is not None else None
+        if self._early is None and early is not None:
+            call_id = self._free_id()
+            self._early = _Early(call_id, early, call)
+            commands.append(ToRm(early_frame(call, early, call_id)))
+
+    def _go_on(self, now_s: float, commands: list[Command]) -> None:
+        """Handle the calls that waited for the answer to such a request."""
+        while self._waiting and self._early is None:
+            self._call(self._waiting.popleft(), now_s, commands)
+
+    def _early_answered(self, sent: _Early, response: Response, now_s: float, commands: list[Command]) -> None:
+        attempt, self._early = self.attempt, None
+        assert attempt is not None
+        try:
+            body = without_minted(response).body if sent.has_minted else response.body
+            attempt.early.on_answer(sent.early, body, now_s)
+        except (DecodeError, EncodeError) as error:
+            raise _no_message("allocate answer", error) from error
+        self._note(commands)
+        commands.append(ToAm(b"", tuple(attempt.take_effects())))
+        self._go_on(now_s, commands)
+
+    def _early_failed(self, sent: _Early, failure: Failure, now_s: float, commands: list[Command]) -> None:
+        """Handle a refusal of such a request: without its containers it goes once more.
+
+        What that is refused with is the answer to a call that waits; the next one sends it again.
+        """
+        attempt, self._early, exception = self.attempt, None, failure.exception_class
+        assert attempt is not None
+        refusal = b""
+        if exception == NOT_REGISTERED:
+            attempt.on_not_registered(now_s)
+        elif attempt.early.on_refused(sent.early, now_s):
+            if exception == UNKNOWN_PROTOCOL:
+                attempt.own_grants_refused(failure.text, now_s)
+            commands.append(MintedRefused(attempt.id, f"{exception}: {failure.text}"))
+            self._send_early(sent.call, commands)
+        elif exception == WRONG_ID:
+            attempt.early.give_up(sent.early)
+        elif self._waiting:
+            call = self._waiting.popleft()
+            refusal = self._am.error(call, exception, failure.text, fatal=failure.fatal, code=failure.code)
+        self._note(commands)
+        commands.append(ToAm(refusal, tuple(attempt.take_effects())))
+        self._go_on(now_s, commands)
 
     def _take_over(self, call: Call, commands: list[Command]) -> bool:
         """Answer a call of an attempt that an earlier process knew, if the answer is ours; return whether it is."""
@@ -260,6 +337,9 @@ class Relay:
             commands.append(Noted(attempt.id, note))
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
+        if self._early is not None and response.call_id == self._early.call_id:
+            self._early_answered(self._early, response, now_s, commands)
+            return
         attempt, body, own = self.attempt, None, False
         call = self._calls.pop(response.call_id, None)
         if call is None:
@@ -275,6 +355,8 @@ class Relay:
                 pass
             elif method == ALLOCATE:
                 body = attempt.exchange.on_answer(response.body, now_s)
+                if attempt.answers_early:
+                    attempt.early.standing = response.body
             elif method == REGISTER:
                 body = attempt.on_registered(response.body, now_s)
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
@@ -296,6 +378,9 @@ class Relay:
         return (call, False) if own is None else (own, True)
 
     def _failure(self, failure: Failure, now_s: float, commands: list[Command]) -> None:
+        if self._early is not None and failure.call_id == self._early.call_id:
+            self._early_failed(self._early, failure, now_s, commands)
+            return
         (call, own), attempt = self._answered(failure.call_id), self.attempt
         if attempt is None or call is None or call.method != ALLOCATE:
             commands.append(ToAm(failure.raw))
@@ -341,11 +426,16 @@ class Relay:
         commands += (TookOver(attempt.id, "wrong-id"), ToRm(frame))
         return True
 
-    def _own_call(self, call: Call, body: bytes) -> bytes:
-        """Return the frame of a call of ours, made like one of the application master, which its answer is for."""
+    def _free_id(self) -> int:
+        """Return an id for a call of ours."""
         call_id = LAST_CALL_ID
         while call_id in self._own or call_id in self._calls:
             call_id -= 1
+        return call_id
+
+    def _own_call(self, call: Call, body: bytes) -> bytes:
+        """Return the frame of a call of ours, made like one of the application master, which its answer is for."""
+        call_id = self._free_id()
         self._own[call_id] = call
         return renumber(call._replace(raw=replace_body(call, body)), call_id)
 

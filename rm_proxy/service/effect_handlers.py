@@ -15,6 +15,7 @@ from rm_proxy.attempt.effects import (
     BadTags,
     BudgetTurned,
     Completed,
+    Confirmed,
     Decided,
     DropHeld,
     Effect,
@@ -74,6 +75,7 @@ class EffectHandlers:
             BadTags: self._bad_tags,
             BudgetTurned: self._budget_turned,
             Completed: self._completed,
+            Confirmed: self._confirmed,
             Decided: self._decided,
             DropHeld: self._drop_held,
             Estimated: self._estimated,
@@ -104,6 +106,11 @@ class EffectHandlers:
 
     def _announce(self, effect: Announce) -> None:
         self._message(effect.node_id).grants.append(effect.grant)
+
+    def _confirmed(self, effect: Confirmed) -> None:
+        self._messages.setdefault(effect.node_id, Grants()).known.append(effect.container_id)
+        self._metrics.own_grants.labels("ahead").inc()
+        self._metrics.confirmed_s.observe(max(0.0, effect.waited_s))
 
     def _drop_held(self, effect: DropHeld) -> None:
         message = self._message(effect.node_id)

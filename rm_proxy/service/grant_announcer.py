@@ -83,12 +83,14 @@ class GrantAnnouncer:
         known = waiting.get(node_id)
         if known is not None:
             known.grants.extend(message.grants)
+            known.known.extend(message.known)
             known.drop.extend(message.drop)
             known.drop_reason = message.drop_reason or known.drop_reason
         elif not (busy or self._closed) and self._goes_by_connection(node_id, message):
             return  # as nearly always
         elif self._closed or len(self._ready) + len(self._next) >= self._limit:
             self._metrics.announcements.labels("dropped").inc()
+            self._failed(node_id, message)
         else:
             waiting[node_id] = message
             self._go_on()

@@ -425,6 +425,7 @@ class Proxy:
     def _undelivered(self, node_id: str, message: Grants) -> None:
         for container_id in message.drop:
             self.coordinator.reports.undelivered(DropHeld(node_id, container_id, message.drop_reason))
+        self.coordinator.reports.confirmed(node_id, message.known)
 
 
 def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:

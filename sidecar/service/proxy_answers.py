@@ -16,6 +16,8 @@ def handle_ack(ack: Ack, node: SidecarNode, queue: EventQueue) -> bool:
     drain_changed = ack.drain is not None and ack.drain != node.state.drains.get("yarn", "")
     if drain_changed and ack.drain is not None:
         queue.put(Drain(bool(ack.drain), ack.drain, now_s, "yarn"))
+    if ack.known:
+        queue.put(NowKnown(tuple(ack.known), now_s))
     if ack.drop:
         queue.put(Dropped(tuple(ack.drop), ack.drop_reason, now_s))
     if ack.targets is not None or ack.shed or ack.promoted:

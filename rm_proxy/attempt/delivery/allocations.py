@@ -50,11 +50,13 @@ class Allocations:
         """How much the rows of the application were lowered."""
         self.container_ids: list[str] = []
         """Ids of the containers that the application got."""
+        self._early = False
         self.granted: list[int] = []
         """Private request ids that the ResourceManager granted, and thereby forgot."""
 
-    def begin(self) -> None:
-        """Note that a new answer came."""
+    def begin(self, early: bool = False) -> None:
+        """Note that a new answer came; early: the ResourceManager does not know its containers yet."""
+        self._early = early
         self.delivered, self.container_ids, self.granted = {}, [], []
         self._terms = None
         self._expects.clear()
@@ -291,6 +293,7 @@ class Allocations:
         if q is not None:
             live.either = not q.entry.only_q
             live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead
+        live.early = self._early
         self._live.add(live)
         self.container_ids.append(live.id)
         self._emit(Granted(granted(live, self._router.app_id, self._router.attempt_id, reason, q)))

@@ -102,4 +102,5 @@ def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Gra
         vcores=live.resources.vcores,
         max_hold_s=terms.max_hold_s,
         core_wait_s=CORE_WAIT_S if live.ahead else 0.0,
+        known=not live.early,
     )

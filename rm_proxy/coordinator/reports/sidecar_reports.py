@@ -50,6 +50,8 @@ class SidecarReports:
         self.new_events = events.new
         self._drops: dict[str, dict[str, str]] = {}
         """By node: drops that could not be sent, with their reasons."""
+        self._known: dict[str, list[str]] = {}
+        """By node: containers that the ResourceManager knows by now, of which its sidecar could not be informed."""
         self._promoted: dict[str, set[str]] = {}
         """By node: containers that are guaranteed now, and that its sidecar may still take for queueable."""
         self._emptied: set[str] = set()
@@ -124,6 +126,7 @@ class SidecarReports:
             events_to=self._events.acknowledge(node.id, report, now_s),
             drop=list(drops),
             drop_reason=next(iter(drops.values()), ""),
+            known=self._known.pop(node.id, []),
             targets=targets,
             shed=self._mover.take(node.id),
             drain=node.drain(),
@@ -139,7 +142,7 @@ class SidecarReports:
 
     def nodes_with_orders(self) -> Collection[str]:
         """Return the nodes whose sidecars have something to do."""
-        return {*self._drops, *self._promoted, *self._mover.nodes_to_shed}
+        return {*self._drops, *self._known, *self._promoted, *self._mover.nodes_to_shed}
 
     def orders(self, node_id: str) -> Ack | None:
         """Return what a sidecar has to do before its next report, None for nothing; it counts as sent."""
@@ -147,11 +150,12 @@ class SidecarReports:
         if node is None or node.report is None:
             return None
         drops, shed = self._drops.pop(node_id, {}), self._mover.take(node_id)
+        known = self._known.pop(node_id, [])
         promoted = self._still_queueable(node_id, node.report)
-        if not (drops or shed or promoted):
+        if not (drops or known or shed or promoted):
             return None
         reason = next(iter(drops.values()), "")
-        return Ack(events_to=-1, drop=list(drops), drop_reason=reason, shed=shed, promoted=promoted)
+        return Ack(events_to=-1, drop=list(drops), drop_reason=reason, known=known, shed=shed, promoted=promoted)
 
     def undelivered(self, drop: DropHeld) -> None:
         """Store a drop that could not be sent; it goes with the answer to the next report of the sidecar.
@@ -162,6 +166,11 @@ class SidecarReports:
             return
         self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
 
+    def confirmed(self, node_id: str, container_ids: Sequence[str]) -> None:
+        """Store that the ResourceManager knows containers of which a sidecar could not be informed, like drops."""
+        if container_ids and node_id in self._state.nodes:
+            self._known.setdefault(node_id, []).extend(container_ids)
+
     def promoted(self, node_id: str, container_id: str) -> None:
         """Have a sidecar informed that a container of its node is guaranteed now, unless the node left the cluster."""
         if node_id not in self._state.nodes:
@@ -171,6 +180,7 @@ class SidecarReports:
     def forget_node(self, node_id: str) -> None:
         """Forget a node that left the cluster."""
         self._drops.pop(node_id, None)
+        self._known.pop(node_id, None)
         self._promoted.pop(node_id, None)
         self._emptied.discard(node_id)
         self._events.forget_node(node_id)
@@ -180,6 +190,7 @@ class SidecarReports:
         """Forget all messages to sidecars: another proxy serves now."""
         self._events.clear()
         self._drops.clear()
+        self._known.clear()
         self._promoted.clear()
         self._emptied.clear()
 

@@ -119,6 +119,20 @@ def test_undelivered_drops_go_with_the_next_ack() -> None:
     assert world.reports.report(node_id(1), report(1), 1.0).drop == []
 
 
+def test_undelivered_confirmations_go_with_the_next_ack_or_order() -> None:
+    world = coordinator()
+    world.reports.confirmed(node_id(1), [cid(1), cid(2)])
+    world.reports.confirmed(node_id(1), [])
+    assert node_id(1) in world.reports.nodes_with_orders()
+    assert world.reports.report(node_id(1), report(1), 1.0).known == [cid(1), cid(2)]
+    assert world.reports.report(node_id(1), report(1), 1.0).known == []
+    world.reports.confirmed(node_id(1), [cid(3)])
+    order = world.reports.orders(node_id(1))
+    assert order is not None and order.known == [cid(3)] and world.reports.orders(node_id(1)) is None
+    world.reports.confirmed("gone:1", [cid(1)])
+    assert "gone:1" not in world.reports.nodes_with_orders()
+
+
 @pytest.mark.parametrize("end", ["finished", "newer attempt"])
 def test_the_end_of_an_attempt_drops_what_is_held_and_charges_nothing(end: str) -> None:
     am = holding(3)

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from quicksilver.common.messages import Grants
-from rm_proxy.attempt.effects import DropHeld, Effect, FellBack, Refused, Returned
+from rm_proxy.attempt.effects import Confirmed, DropHeld, Effect, FellBack, Refused, Returned
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.effect_handlers import EffectHandlers
@@ -35,6 +35,15 @@ def test_messages_for_one_node_leave_together() -> None:
     ]
     handlers.handle([])
     assert len(handlers.sent) == 2, "they leave once"
+
+
+def test_a_confirmed_container_is_counted_and_its_sidecar_hears_of_it() -> None:
+    handlers = Handlers()
+    handlers.handle([Confirmed("n1:1", "a", 0.003), DropHeld("n1:1", "b", "over"), Confirmed("n1:1", "c", -0.1)])
+    assert handlers.sent == [("n1:1", Grants(known=["a", "c"], drop=["b"], drop_reason="over"))]
+    value = handlers.metrics.registry.get_sample_value
+    assert value("quicksilver_proxy_own_grants_total", {"result": "ahead"}) == 2
+    assert value("quicksilver_proxy_own_grant_confirmed_seconds_bucket", {"le": "0.002"}) == 1
 
 
 def test_messages_leave_though_a_later_effect_fails() -> None:

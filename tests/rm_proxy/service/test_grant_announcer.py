@@ -108,6 +108,21 @@ async def test_what_waits_for_a_node_goes_together() -> None:
     assert not sidecars.open
 
 
+async def test_confirmations_go_together_and_fail_like_drops() -> None:
+    sidecars = Sidecars()
+    seen: list[Grants] = []
+    announcer = sidecars.announcer(limit=1)
+    announcer._failed = lambda node_id, message: seen.append(message)
+    for node_id, container_id in (("n1", "a"), ("n1", "b"), ("n1", "d"), ("n2", "c")):
+        announcer.send(node_id, Grants(known=[container_id]))
+    assert [message.known for message in seen] == [["c"]], "no place is left: as if it could not be sent"
+    sidecars.down.add("http://n1")
+    sidecars.go_on.set()
+    await until(lambda: len(seen) == 3)
+    assert [message.known for message in seen[1:]] == [["a"], ["b", "d"]]
+    await announcer.close()
+
+
 async def test_only_so_many_are_on_their_way_and_only_so_many_wait() -> None:
     sidecars = Sidecars()
     announcer = sidecars.announcer(parallel=2, limit=3)

@@ -1,0 +1,189 @@
+"""Answers that application masters get before the ResourceManager's, with containers that the proxy granted itself.
+
+A plain request for which containers were minted is answered at once (`own_grants: ahead`). It goes on to the
+ResourceManager with those containers; what that answers goes with the next answer to the application master, whose next
+request waits until then. So response ids are the same on both sides: both answers to a request of id n have n + 1.
+
+Two things always hold. No such container starts before the ResourceManager answered: its sidecar holds the start until
+it is confirmed, and it is journaled as confirmed before its sidecar hears of that. And a container that may have been
+started is never reported to the ResourceManager again: a request is sent again, after its connection broke, only while
+it has no answer. What an earlier process did not confirm, or the ResourceManager refused, ends here, released.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.common.own_numbers import may_be_ahead
+from rm_proxy.attempt.allocate_exchange import AllocateExchange, Parts
+from rm_proxy.attempt.effects import Confirmed, DropHeld
+from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.attempt.registration.registration import AttemptState
+from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, Undelivered
+from rm_proxy.domain import ids
+from rm_proxy.domain.message_checks import check_answer
+from rm_proxy.minting.tokens import Minted
+
+_LAST_ID: Final = (1 << 31) - 2
+"""From here on response ids begin anew; the ResourceManager answers those requests first."""
+_STANDING: Final = ("limit", "num_cluster_nodes", "application_priority")
+"""Fields of each answer of the ResourceManager: they hold until its next one."""
+UNCONFIRMED: Final = "the proxy granted it, and the ResourceManager did not confirm it"
+
+
+@dataclass(slots=True)
+class EarlyCall:
+    """A request that was answered early, and has no answer of the ResourceManager."""
+
+    request: OpenRequest
+    minted: list[Minted]
+    """The containers that go with it; none once it was refused with them."""
+
+    @property
+    def body(self) -> bytes:
+        """The request as it goes out."""
+        return self.request.body if self.request.rewritten is None else self.request.rewritten
+
+
+class EarlyAnswers:
+    """A machine: minted containers in, answers out; then the ResourceManager's answer or refusal in."""
+
+    def __init__(self, parts: Parts, exchange: AllocateExchange) -> None:
+        self._exchange, self._parts = exchange, parts
+        self.call: EarlyCall | None = None
+        """The open one: every other request of the application master waits until it has an answer."""
+        self.standing: bytes | None = None
+        """The ResourceManager's last answer to this registration, whose standing fields are repeated."""
+        self._unconfirmed: dict[str, None] = {}
+        """Containers that were granted early and are not confirmed."""
+
+    def start_over(self) -> None:
+        """Note that the application master will register and ask anew."""
+        self.call = self.standing = None
+
+    def restore(self) -> None:
+        """Look for containers that an earlier process granted early and did not confirm: the next round ends them."""
+        self._unconfirmed = {live.id: None for live in self._parts.live if live.early}
+
+    # Answers to the application master
+
+    def answer(self, now_s: float) -> bytes | None:
+        """Return the answer to the request in hand, with its minted containers; None where it is not to be early."""
+        exchange, parts, minted = self._exchange, self._parts, self._parts.own_grants.open
+        request, last = exchange.open, exchange.last
+        if request is None or last is None or self.standing is None or not minted:
+            return None
+        if not self._fits(request, last, minted):
+            return None
+        answer = y.AllocateResponseProto(response_id=last.response_id + 1)
+        _copy_standing(y.AllocateResponseProto.FromString(self.standing), answer)
+        parts.arrivals.begin(early=True)
+        parts.own_grants.deliver(answer)
+        exchange.rewrite_news(answer, now_s)
+        exchange.add_undelivered(answer)
+        exchange.rewrite_limit(answer)
+        data = answer.SerializeToString()
+        exchange.deliver(answer, request.body, data, True)
+        self.call = EarlyCall(request, list(minted))
+        names = (ids.container_id_text(grant.container.id) for grant in minted)
+        self._unconfirmed.update(dict.fromkeys(name for name in names if name in parts.live))
+        return data
+
+    def _fits(self, request: OpenRequest, last: LastAnswer, minted: list[Minted]) -> bool:
+        """Return whether the ResourceManager can refuse a request only for what concerns no content of it."""
+        if self._parts.registration.state is not AttemptState.REGISTERED or request.unread:
+            return False
+        if request.response_id != last.response_id or not 0 < last.response_id < _LAST_ID:
+            return False
+        if request.doubtful or request.releases or request.updates or request.late or request.ahead:
+            return False
+        if not all(may_be_ahead(grant.container.id.id) for grant in minted):
+            return False
+        sent, attempt = request.sent, self._parts.own_grants.attempt
+        content = sent.ask or sent.update_requests or sent.scheduling_requests or sent.blacklist_request.ByteSize()
+        return not content and all(container.app_attempt_id == attempt for container in sent.release)
+
+    # Answers of the ResourceManager
+
+    def on_answer(self, call: EarlyCall, body: bytes, now_s: float) -> None:
+        """Handle the ResourceManager's answer to a call: its containers are confirmed."""
+        exchange, parts = self._exchange, self._parts
+        if call is not self.call:
+            return
+        answer = y.AllocateResponseProto.FromString(body)
+        check_answer(answer)
+        self.call, self.standing = None, body
+        exchange.close()
+        parts.arrivals.begin()
+        exchange.settle(answer, now_s)
+        for live in self._granted(call):
+            live.early = False
+            parts.live.touch(live.id)
+            parts.emit(Confirmed(live.node_id, live.id, now_s - live.granted_s))
+        undelivered = _without_standing(answer)
+        if undelivered is not None:
+            ends = parts.ends.delivered_ids if undelivered.completed_container_statuses else frozenset()
+            arrived = parts.arrivals
+            exchange.undelivered = Undelivered(undelivered, arrived.delivered, arrived.container_ids, ends)
+            parts.notebook.undelivered(exchange.undelivered, arrived.granted)
+
+    def on_refused(self, call: EarlyCall, now_s: float) -> bool:
+        """Handle a refusal of a call; return whether it is to be sent again, without its containers.
+
+        They end here, and are released: the ResourceManager may know them all the same.
+        """
+        if call is not self.call or not call.minted:
+            return False
+        self._end(self._granted(call), now_s)
+        call.minted = []
+        return True
+
+    def give_up(self, call: EarlyCall) -> None:
+        """Handle that the ResourceManager expects another request: the next one of the application master shows it."""
+        if call is self.call:
+            self.call = None
+            self._exchange.on_refused()
+
+    def round(self, now_s: float) -> None:
+        """End containers that nobody will confirm any more."""
+        if self._unconfirmed and self.call is None:
+            live = self._parts.live
+            self._end([c for name in self._unconfirmed if (c := live.get(name)) is not None and c.early], now_s)
+            self._unconfirmed.clear()
+
+    def _granted(self, call: EarlyCall) -> list[HeldContainer]:
+        """Return the containers of a call that its application still holds; they wait for no answer any more."""
+        granted = []
+        for name in [ids.container_id_text(grant.container.id) for grant in call.minted]:
+            self._unconfirmed.pop(name, None)
+            live = self._parts.live.get(name)
+            if live is not None and live.early:
+                granted.append(live)
+        return granted
+
+    def _end(self, containers: list[HeldContainer], now_s: float) -> None:
+        for live in containers:
+            self._parts.emit(DropHeld(live.node_id, live.id, UNCONFIRMED))
+            self._parts.ends.preempt(live, UNCONFIRMED, now_s)
+        self._parts.router.charge()
+
+
+def _copy_standing(source: y.AllocateResponseProto, answer: y.AllocateResponseProto) -> None:
+    standing = y.AllocateResponseProto(num_cluster_nodes=source.num_cluster_nodes)
+    for name in ("limit", "application_priority"):
+        if source.HasField(name):
+            getattr(standing, name).CopyFrom(getattr(source, name))
+    answer.MergeFrom(standing)
+
+
+def _without_standing(answer: y.AllocateResponseProto) -> y.AllocateResponseProto | None:
+    """Return what an answer holds beside its id and the fields that the next answer repeats; None for nothing."""
+    rest, probe = y.AllocateResponseProto(), y.AllocateResponseProto()
+    rest.CopyFrom(answer)
+    for name in ("response_id", *_STANDING):
+        rest.ClearField(name)
+    probe.CopyFrom(rest)
+    probe.DiscardUnknownFields()  # those of later versions are repeated in each answer
+    return rest if probe.ByteSize() else None
