@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import Field, SecretStr
 
@@ -69,9 +69,10 @@ class ProxySettings(SettingsModel):
     report_fresh_s: float = Field(6.0, gt=0)
     """Time without a report of its sidecar after which a node gets no queueable containers."""
 
-    own_grants: bool = False
+    own_grants: bool | Literal["ahead"] = False
     """Grant queueable containers itself, on nodes whose tracker relays report their master keys, and inform the
-    ResourceManager of them (Mercury §3.3; own-grants.md)."""
+    ResourceManager of them (Mercury §3.3; own-grants.md). ahead: the application has them before the ResourceManager
+    answers, and sidecars hold their starts until then."""
 
     announce_workers: int = Field(64, ge=1, le=4096)
     """Announcements of grants that are on their way to sidecars at once; one for each node at most."""

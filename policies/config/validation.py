@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from math import isfinite
-from typing import Any, Literal, TypeVar, get_args, get_origin
+from types import UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
@@ -145,12 +146,19 @@ def bounds(field: FieldInfo) -> str:
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     if limits:
         return " and ".join(f"{signs[name]} {limit:g}" for name, limit in limits.items())
-    if field.annotation is bool:
+    kinds = get_args(field.annotation) if get_origin(field.annotation) in (Union, UnionType) else (field.annotation,)
+    choices = [_choices(kind) for kind in kinds]
+    return " | ".join(choices) if all(choices) else ""
+
+
+def _choices(kind: Any) -> str:
+    """Return the values of a type that has few; "" for any other one."""
+    if kind is bool:
         return "true | false"
-    if get_origin(field.annotation) is Literal:
-        return " | ".join(str(value) for value in get_args(field.annotation))
-    if isinstance(field.annotation, type) and issubclass(field.annotation, Enum):
-        return " | ".join(str(member.value) for member in field.annotation)
+    if get_origin(kind) is Literal:
+        return " | ".join(str(value) for value in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return " | ".join(str(member.value) for member in kind)
     return ""
 
 

@@ -135,7 +135,7 @@ class Proxy:
     def _key_reports(self, use_ip: bool) -> KeyReports:
         coordinator = self.coordinator
         known = coordinator.nodes.__contains__
-        return KeyReports(coordinator.minter.ring, self.settings.own_grants, use_ip, known, time.time)
+        return KeyReports(coordinator.minter.ring, bool(self.settings.own_grants), use_ip, known, time.time)
 
     def _writer(self) -> Writer:
         settings = self.settings
@@ -438,11 +438,12 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
         dict(settings.max_hold_by_type_s),
         off,
         settings.budget(),
-        settings.own_grants,
+        bool(settings.own_grants),
         _allocation(conf, "minimum"),
         _allocation(conf, "maximum"),
         conf.duration_s("yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"),
         conf.duration_s("yarn.nm.liveness-monitor.expiry-interval-ms"),
+        settings.own_grants == "ahead",
     )
 
 

@@ -8,6 +8,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from rm_proxy import config
 from rm_proxy.config import ProxySettings
+from rm_proxy.service.server import limits_of
 from tests.paths import DOCS
 
 
@@ -115,3 +116,16 @@ def test_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_every_setting_is_in_the_docs() -> None:
     page = (DOCS / "settings.md").read_text().partition("\n## Section `proxy`\n")[2].partition("\n## ")[0]
     assert [name for name in ProxySettings.model_fields if f"| `{name}` |" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "grants", "early"), [(False, False, False), (True, True, False), ("ahead", True, True)]
+)
+def test_own_grants_are_off_on_or_ahead_of_the_resource_manager(
+    tmp_path: Path, value: bool | str, grants: bool, early: bool
+) -> None:
+    settings = ProxySettings.model_validate({"own_grants": value})
+    limits = limits_of(settings, site(tmp_path, hostname="rm"))
+    assert (limits.own_grants, limits.early_answers) == (grants, early)
+    with pytest.raises(ValidationError):
+        ProxySettings.model_validate({"own_grants": "behind"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -38,13 +38,14 @@ from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, container, coordinator,
 RM = 1_700_000_000_000
 KEYS = NodeKeys(MasterKey(1, b"12345678"), MasterKey(2, b"abcdefgh"), RM)
 LIMIT = y.ResourceProto(memory=4096, virtual_cores=4)
+E = TypeVar("E")
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 
 
 def cluster(fences: bool = True, nodes: int = 3, policies: Mapping[str, Any] = ALL_Q) -> Coordinator:
     world = coordinator(policies, nodes)
     state = world._state
-    sizes = {"minimum": Resources(512, 1), "maximum": Resources(8192, 8)}
+    sizes: dict[str, Any] = {"minimum": Resources(512, 1), "maximum": Resources(8192, 8)}
     state.limits = replace(state.limits, own_grants=True, early_answers=True, **sizes)
     world.switch(world.policies)
     world.minter.ring.serves(RM)
@@ -54,7 +55,7 @@ def cluster(fences: bool = True, nodes: int = 3, policies: Mapping[str, Any] = A
     return world
 
 
-def ask(response_id: int, count: int = 0, **fields: object) -> y.AllocateRequestProto:
+def ask(response_id: int, count: int = 0, **fields: Any) -> y.AllocateRequestProto:
     return y.AllocateRequestProto(response_id=response_id, ask=[row("*", count)] if count else [], **fields)
 
 
@@ -85,7 +86,7 @@ class Step:
         (call,) = self.calls
         return call
 
-    def of(self, kind: type[Effect]) -> list[Effect]:
+    def of(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
 
@@ -108,7 +109,7 @@ class Pair:
     def request(self, request: y.AllocateRequestProto) -> bytes:
         return self.wire.client.call("allocate", AM_PROTOCOL, request)
 
-    def asks(self, response_id: int, count: int = 0, **fields: object) -> Step:
+    def asks(self, response_id: int, count: int = 0, **fields: Any) -> Step:
         return self.step(self.request(ask(response_id, count, **fields)))
 
     def step(self, am: bytes = b"", rm: bytes = b"") -> Step:
@@ -128,7 +129,7 @@ class Pair:
         self.wire.commands += commands
         return step
 
-    def rm_answers(self, call: Call, **fields: object) -> Step:
+    def rm_answers(self, call: Call, **fields: Any) -> Step:
         answer = y.AllocateResponseProto(**fields)
         body: y.AllocateResponseProto | DistributedSchedulingAllocateResponseProto = answer
         if call.method == METHOD:
@@ -269,7 +270,7 @@ def test_without_a_fence_the_resource_manager_answers_first() -> None:
         {"release": [y.ContainerIdProto(id=5)]},
     ],
 )
-def test_what_the_resource_manager_may_refuse_it_answers_first(more: dict[str, object]) -> None:
+def test_what_the_resource_manager_may_refuse_it_answers_first(more: dict[str, Any]) -> None:
     pair = Pair(cluster())
     step = pair.asks(1, 1, **more)
     assert not step.answers and minted(step.call)
