@@ -400,6 +400,8 @@ class Site:
         self.journal.append(journal_records.acked_line(ack.events_to))
         if ack.drain is not None and ack.drain != self.node.state.drains.get("yarn", ""):
             self.tell(ev.Drain(bool(ack.drain), ack.drain, self.now_s, "yarn"))
+        if ack.known:
+            self.tell(ev.NowKnown(tuple(ack.known), self.now_s))
         if ack.drop:
             self.drop(tuple(ack.drop), ack.drop_reason)
         if ack.targets is not None or ack.shed or ack.promoted:

@@ -87,6 +87,8 @@ def policies(
 class Whole(RuleBasedStateMachine):
     """Two jobs, a few nodes."""
 
+    world: type[Run] = Run
+
     @initialize(
         route=st.integers(0, 2),
         quota=st.integers(0, 2),
@@ -110,7 +112,7 @@ class Whole(RuleBasedStateMachine):
         seed: int,
         tight: bool,
     ) -> None:
-        self.run = Run(policies(route, quota, place, promote=promote, moves=moves), types, nodes, seed)
+        self.run = self.world(policies(route, quota, place, promote=promote, moves=moves), types, nodes, seed)
         if tight:
             self.run.tighten(routed=3, placed=2, parked=3)
         self.nodes = [f"host{n}" for n in range(1, nodes + 1)]

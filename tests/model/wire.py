@@ -78,7 +78,9 @@ class Wire:
 
     def pass_down(self, data: bytes) -> tuple[list[Call], list[Response | Failure]]:
         """Bytes of the ResourceManager; returns the calls that it gets and what the application master gets."""
-        commands = self._from_rm(data)
+        return self._both(self._from_rm(data))
+
+    def _both(self, commands: list[Command]) -> tuple[list[Call], list[Response | Failure]]:
         self.commands += commands
         self.effects = [e for c in commands if isinstance(c, ToAm) for e in c.effects]
         up = b"".join(c.data for c in commands if isinstance(c, ToRm))
@@ -87,6 +89,10 @@ class Wire:
         events = list(self.client.receive_data(down)) if down else []
         assert all(isinstance(one, Call) for one in calls) and all(isinstance(e, Response | Failure) for e in events)
         return calls, events  # type: ignore[return-value]
+
+    def push(self, method: str, body: bytes | Message) -> tuple[list[Call], list[Response | Failure]]:
+        """Call; returns the calls that the ResourceManager gets and what the application master gets at once."""
+        return self._both(self._from_am(self.client.call(method, AM_PROTOCOL, body)))
 
     def send(self, method: str, body: bytes | Message) -> Call | Response | Failure:
         """Call; returns the call as the ResourceManager got it, or the answer where the relay gave one itself."""
