@@ -29,7 +29,7 @@ from sidecar.connections.connection import Connection
 from sidecar.connections.event_queue import EventQueue
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.metrics import SidecarMetrics
-from sidecar.node.events import Drain, Dropped, Ended, Granted
+from sidecar.node.events import Drain, Dropped, Ended, Granted, NowKnown
 from sidecar.node.node import SidecarNode
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import fill_report
@@ -309,6 +309,8 @@ class EmulatedSite:
         now_s = time.time()
         if message.grants:
             self.dispatcher.put(Granted(tuple(message.grants), now_s))
+        if message.known:
+            self.dispatcher.put(NowKnown(tuple(message.known), now_s))
         if message.drop:
             self.dispatcher.put(Dropped(tuple(message.drop), message.drop_reason, now_s))
 

@@ -89,7 +89,7 @@ def spec(step: Step, jobs: Offered, base_port: int) -> RunSpec:
         rm=RmOptions(
             base_port=base_port,
             hadoop=step.hadoop,
-            own_grants=competitor.own_grants,
+            own_grants=bool(competitor.own_grants),
             scheduler=competitor.scheduler,
             heartbeat_s=size.heartbeat_s,
             behind_proxy=competitor.quicksilver,
@@ -116,7 +116,7 @@ def spec(step: Step, jobs: Offered, base_port: int) -> RunSpec:
         window_s=jobs[-1].arrives_s - WARM_S + 1.0 if isinstance(jobs, Sequence) else size.window_s,
         drain_s=size.drain_s,
         policies=policies,
-        proxy={"own_grants": True} if competitor.own_grants else {},
+        proxy={"own_grants": competitor.own_grants} if competitor.own_grants else {},
     )
 
 

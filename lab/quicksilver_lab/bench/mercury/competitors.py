@@ -70,8 +70,8 @@ class Competitor:
     """That section of quicksilver.yaml; None without quicksilver."""
     extra: int = 0
     """Containers beside the cores that a node may have shrunk (Q of Kairos)."""
-    own_grants: bool = False
-    """Whether the proxy grants queueable containers itself."""
+    own_grants: bool | Literal["ahead"] = False
+    """Whether the proxy grants queueable containers itself, and ahead of the ResourceManager."""
 
     @property
     def quicksilver(self) -> bool:
@@ -130,10 +130,13 @@ def _on_preset(competitor: str, preset: PresetName, note: str, extra: int, **cha
     )
 
 
-def _own_grants() -> Competitor:
+def _own_grants() -> tuple[Competitor, Competitor]:
     usual = _preset(DEFAULT)
     note = f"preset {DEFAULT}; the proxy grants queueable containers itself"
-    return replace(usual, name="quicksilver_own_grants", note=note, own_grants=True)
+    own = replace(usual, name="quicksilver_own_grants", note=note, own_grants=True)
+    return own, replace(
+        own, name="quicksilver_own_grants_ahead", note=f"{note}, ahead of the ResourceManager", own_grants="ahead"
+    )
 
 
 def _extra(preset: PresetName) -> int:
@@ -203,7 +206,7 @@ ALL: Final = (
         most=1000,
     ),
     *(_preset(name) for name in PRESETS),
-    _own_grants(),
+    *_own_grants(),
     _on_preset(
         "quicksilver_probes",
         "hawk",

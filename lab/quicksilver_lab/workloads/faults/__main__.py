@@ -72,6 +72,7 @@ class CampaignOptions:
     each_first: bool = False
     """One of each kind before any comes twice; who aims at what is away waits for it."""
     own_grants: bool = False
+    ahead: bool = False
     """The proxy grants containers itself, and master keys roll; it is searched for them in the end."""
     roll_s: int = 70
     """Seconds between master keys with own grants."""
@@ -180,7 +181,7 @@ def site(options: CampaignOptions, progress: Progress) -> Iterator[CampaignSite]
             own: dict[str, Any] = {
                 "listen": str(spec.master(_OTHER_PROXY)),
                 "upstream": str(spec.master(_TOXIC_UPSTREAM)),
-                "own_grants": options.own_grants,
+                "own_grants": "ahead" if options.ahead else options.own_grants,
             }
             if store is not None:
                 own["store_url"] = store.url
@@ -327,6 +328,7 @@ def noticed(result: Mapping[str, Any]) -> dict[str, Any]:
 @click.option("--lane", "lanes", type=click.Choice([MAPREDUCE, SHELL, SPARK]), multiple=True, help="Default: all.")
 @click.option("--kind", "kinds", type=click.Choice([*_KINDS]), multiple=True, help="Default: all.")
 @click.option("--own-grants", is_flag=True, help="The proxy grants containers itself, and master keys roll.")
+@click.option("--ahead", is_flag=True, help="With --own-grants: ahead of the ResourceManager.")
 @click.option("--roll-s", type=click.IntRange(40), default=70, show_default=True, help="How often they roll, seconds.")
 @one_line_errors
 def main(**values: Any) -> None:
@@ -337,6 +339,8 @@ def main(**values: Any) -> None:
     """
     if values["own_grants"] and values["plain"]:
         raise click.UsageError("--own-grants does not go with --plain: plain YARN has no proxy. Leave one out.")
+    if values["ahead"] and not values["own_grants"]:
+        raise click.UsageError("--ahead says how the proxy grants containers itself: add --own-grants.")
     values["lanes"] = values["lanes"] or (MAPREDUCE, SHELL, SPARK)
     options = CampaignOptions(**values)
     begun_s = time.monotonic()
