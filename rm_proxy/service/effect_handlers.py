@@ -108,7 +108,7 @@ class EffectHandlers:
         self._message(effect.node_id).grants.append(effect.grant)
 
     def _confirmed(self, effect: Confirmed) -> None:
-        self._messages.setdefault(effect.node_id, Grants()).known.append(effect.container_id)
+        self._message(effect.node_id).known.append(effect.container_id)
         self._metrics.own_grants.labels("ahead").inc()
         self._metrics.confirmed_s.observe(max(0.0, effect.waited_s))
 
@@ -120,7 +120,7 @@ class EffectHandlers:
     def _message(self, node_id: str) -> Grants:
         message = self._messages.get(node_id)
         if message is None:
-            message = self._messages[node_id] = Grants(grants=[], drop=[])  # a default would be copied
+            message = self._messages[node_id] = Grants(grants=[], known=[], drop=[])  # a default would be copied
         return message
 
     # Containers
