@@ -21,6 +21,7 @@ from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.nodes.targets import TargetSetter
 from rm_proxy.coordinator.nodes.usage_history import LocalTime, utc
 from rm_proxy.coordinator.placement import Placer
+from rm_proxy.coordinator.queue_usage import AllUsage
 from rm_proxy.coordinator.reports.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.reports.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.reports.sidecar_reports import SidecarReports
@@ -60,11 +61,13 @@ class Coordinator:
         local: Callable[[float], LocalTime] = utc,
         estimator: Estimator | None = None,
         placer: Callable[[ClusterState, Mover], Placer] = Placer,
+        usage: AllUsage | None = None,
+        central: Callable[..., CentralQueue] = CentralQueue,
     ) -> None:
         """Build the parts.
 
         local: converts Unix time to the local time, in which the days of the usage history are counted.
-        estimator, placer: replacements of the product's own.
+        estimator, placer, usage, central: replacements of the usual parts.
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
         self.limits, self.rng, self.nodes, self.grants = state.limits, rng, state.nodes, state.grants
@@ -73,12 +76,12 @@ class Coordinator:
         """In force; `switch` replaces them."""
         self.attempts, self.shadow = AttemptIndex(), Shadow()
         self.compare: Compare = _Comparing(state, self.shadow)
-        self.inventory = YarnInventory(state, self.attempts)
+        self.inventory = YarnInventory(state, self.attempts, usage)
         self.modes = AppModes(state, self.attempts, self.inventory.apps)
         self.durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
         self.apps: Apps = self.inventory
         self.mover = Mover(self, self.compare)
-        self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
+        self.central = central(state.free, state.dispatch_key, self.inventory.shares)
         self.line: WaitingLine = self.central
         self.placer = placer(state, self.mover)
         self.placer.compare = self.compare

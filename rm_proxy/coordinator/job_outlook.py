@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -16,6 +17,17 @@ from rm_proxy.job_classes.classes import TaskTime
 
 TELL_RATIO: Final = 0.1
 """An estimate is sent only if it differs by more than this part from the one that the sidecar has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """An application's outlook as another worker of the proxy reports it (rm_proxy/coordinator/workers)."""
+
+    attained_s: float = 0.0
+    remaining_s: float = 0.0
+    idle_s: float = 0.0
+    expected: dict[int, Expectation] = field(default_factory=dict)
+    """By request priority."""
 
 
 class JobOutlook:
@@ -33,6 +45,8 @@ class JobOutlook:
         self._left_s: dict[str, float] = {}
         self._attained_s: dict[str, float] = {}
         self._idle_times_s: dict[str, float] = {}
+        self.elsewhere: dict[str, Outlook] = {}
+        """Of the applications that other workers of the proxy serve."""
 
     def round(self) -> None:
         """Have everything computed anew at the next call."""
@@ -45,8 +59,8 @@ class JobOutlook:
         """Return the task-seconds that an application has left (Eagle §3.4): of wanted, waiting and running tasks."""
         known = self._left_s.get(app_id)
         if known is None:
-            attempts = self._attempts_of(app_id)
-            known = self._left_s[app_id] = sum(self._remaining_s(attempt, now_s) for attempt in attempts)
+            known = sum(self._remaining_s(attempt, now_s) for attempt in self._attempts_of(app_id))
+            known = self._left_s[app_id] = known or self.elsewhere.get(app_id, _NO_OUTLOOK).remaining_s
         return known
 
     def task_time(self, app_id: str) -> TaskTime | None:
@@ -64,9 +78,20 @@ class JobOutlook:
         """Return the service of an application over all nodes, in seconds of run time."""
         known = self._attained_s.get(app_id)
         if known is None:
-            attempts = self._attempts_of(app_id)
-            known = self._attained_s[app_id] = sum(attempt.live.attained_s(now_s) for attempt in attempts)
+            known = sum(attempt.live.attained_s(now_s) for attempt in self._attempts_of(app_id))
+            known = self._attained_s[app_id] = known or self.elsewhere.get(app_id, _NO_OUTLOOK).attained_s
         return known
+
+    def of_app(self, app_id: str, now_s: float) -> Outlook:
+        """Return the outlook of an application for the other workers."""
+        priorities: set[int] = set()
+        for attempt in self._attempts_of(app_id):
+            priorities.update(entry.key.priority for entry in attempt.table.entries.values())
+            priorities.update(live.priority for live in attempt.live)
+        known = {priority: expectation for priority in priorities if (expectation := self._of(app_id, priority))}
+        return Outlook(
+            self.job_attained_s(app_id, now_s), self.job_remaining_s(app_id, now_s), self._idle_s(app_id), known
+        )
 
     def work_s(self, app_id: str, now_s: float) -> float:
         """Return the larger of what an application attained and has left."""
@@ -136,14 +161,17 @@ class JobOutlook:
         key = app_id, priority
         if key in self._expected:
             return self._expected[key]
-        expectation = self._expected[key] = self._expects(app_id, priority)
+        elsewhere = self.elsewhere.get(app_id)
+        expectation = elsewhere.expected.get(priority) if elsewhere is not None else self._expects(app_id, priority)
+        self._expected[key] = expectation
         return expectation
 
     def _idle_s(self, app_id: str) -> float:
         known = self._idle_times_s.get(app_id)
         if known is None:
             apps = (attempt.app for attempt in self._attempts_of(app_id))
-            known = max((frameworks.idle_s(app.type) for app in apps if app is not None), default=0.0)
+            elsewhere_s = self.elsewhere.get(app_id, _NO_OUTLOOK).idle_s
+            known = max((frameworks.idle_s(app.type) for app in apps if app is not None), default=elsewhere_s)
             self._idle_times_s[app_id] = known
         return known
 
@@ -161,6 +189,9 @@ class JobOutlook:
             else:
                 total_s += left_s(known.mean_s, known.spread_s, now_s - live.started_s)
         return total_s
+
+
+_NO_OUTLOOK: Final = Outlook()
 
 
 def _rest_s(known: Expectation, ran_s: float) -> float:

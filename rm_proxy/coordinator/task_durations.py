@@ -48,9 +48,11 @@ class TaskDurations:
 
     def observe(self, node_id: str, report: Report, now_s: float) -> None:
         """Learn from containers that outlive their estimates; the node's report has been confirmed."""
-        state = self._state
+        state, elsewhere, containers = self._state, self.outlook.elsewhere, report.containers
+        if elsewhere:
+            containers = [c for c in containers if c.app_id not in elsewhere]
         slow_ratio = state.nodes[node_id].slow_ratio
-        outlived = self.estimator.running(node_id, report.containers, self._apps, state.policies, slow_ratio)
+        outlived = self.estimator.running(node_id, containers, self._apps, state.policies, slow_ratio)
         self.speeds.running(node_id, outlived, now_s)
 
     def learn(self, event: ContainerEvent, live: HeldContainer, app: AppView, node_id: str, now_s: float) -> None:

@@ -37,14 +37,14 @@ MAX_APPS: Final = 20_000
 class YarnInventory:
     """Records of YARN in, views for policies and attempts out; queues with their queueable use on top."""
 
-    def __init__(self, state: ClusterState, attempts: AttemptIndex) -> None:
+    def __init__(self, state: ClusterState, attempts: AttemptIndex, usage: AllUsage | None = None) -> None:
         self._state, self._attempts = state, attempts
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
         self.apps: dict[str, AppView] = {}
         self.node_expiry_s = state.limits.node_expiry_s
         """How long the ResourceManager waits for a node that is silent."""
-        self._usage = AllUsage()
+        self._usage = usage or AllUsage()
         self.shares = Shares(self._usage)
         self._capacity: Resources | None = None
         self._capacity_kept = False

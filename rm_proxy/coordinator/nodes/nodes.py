@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -271,6 +271,15 @@ class Node:
         """Give up the reserved room."""
         if self.own.pop(container_id, None) is not None:
             self._recount()
+
+    def replace_reserved(self, before: Iterable[str], now: Mapping[str, Own]) -> None:
+        """Count containers that another worker of the proxy placed here, instead of those that it reported before."""
+        for key in before:
+            self.own.pop(key, None)
+        self.own.update(now)
+        while len(self.own) > MAX_OWN:
+            self.own.popitem(last=False)
+        self._recount()
 
     def _count(self, key: QPlacement | str, own: Own) -> None:
         self.own[key] = own

@@ -75,10 +75,36 @@ class SidecarReports:
 
         new_events: what the method of this name returns of it, where the caller has that.
         """
-        state = self._state
-        node = state.node(node_id)
+        node = self._state.node(node_id)
         if self._says_nothing_new(node, report):
             return self._idle_again(node, report, now_s)
+        self._handle(node, report, now_s, new_events)
+        drops = self._restore.forgotten(report)
+        return self._ack(node, report, now_s, drops, self._targets_of(node_id, report, now_s))
+
+    def report_elsewhere(self, node_id: str, report: Report, now_s: float, new_events: Sequence[ContainerEvent]) -> Ack:
+        """Handle a report whose answer another worker of the proxy gives; return what has to be in it."""
+        self._handle(self._state.node(node_id), report, now_s, new_events)
+        drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
+        return Ack(
+            events_to=self._events.acknowledge(node_id, report, now_s),
+            drop=list(drops),
+            drop_reason=next(iter(drops.values()), ""),
+            shed=self._mover.take(node_id),
+            promoted=self._still_queueable(node_id, report),
+        )
+
+    def order_elsewhere(self, node_id: str, orders: Ack) -> None:
+        """Store what another worker wants of a sidecar; it goes as what this one wants."""
+        for container_id in orders.drop:
+            self.undelivered(DropHeld(node_id, container_id, orders.drop_reason))
+        for shed in orders.shed:
+            self._mover.shed(node_id, shed)
+        for container_id in orders.promoted:
+            self.promoted(node_id, container_id)
+
+    def _handle(self, node: Node, report: Report, now_s: float, new_events: Sequence[ContainerEvent] | None) -> None:
+        state, node_id = self._state, node.id
         if report.containers:
             self._adopted.of_report(node_id, report, now_s)
         news = self._events.new(node_id, report) if new_events is None else new_events
@@ -98,8 +124,6 @@ class SidecarReports:
         if report.empty_in_s is not None or node_id in self._emptied:
             self._follow_emptying(node_id, report, now_s)
         node.idle = None if report.containers or report.events else _LASTING(report)
-        drops = self._restore.forgotten(report)
-        return self._ack(node, report, now_s, drops, self._targets_of(node_id, report, now_s))
 
     def _says_nothing_new(self, node: Node, report: Report) -> bool:
         """Return whether a node is as idle as its last report said: nothing there depends on the time."""
