@@ -9,14 +9,13 @@ connection dismisses them. It imports little, because the supervisor uses it too
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import socket
 import struct
 from collections.abc import Callable, Sequence
 
 from quicksilver.common.process import fdstore
+from quicksilver.common.process.parent import end_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # `typing` takes 1 MB
@@ -29,7 +28,6 @@ SUCCESSOR: Final = "QUICKSILVER_SUCCESSOR"
 _BATCH: Final = 200
 """Descriptors of one message; the kernel's limit is 253."""
 _GO: Final = b"null"
-_PR_SET_PDEATHSIG: Final = 1
 _PEER: Final = struct.Struct("3i")
 
 
@@ -75,14 +73,6 @@ class Standby:
 def pair() -> tuple[socket.socket, socket.socket]:
     """Return both ends of a connection between a supervisor and a standby process."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
-
-def end_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends. Exits when it has ended; raises OSError."""
-    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        os._exit(1)  # it ended in between
 
 
 def stand_by(load: Callable[[], None]) -> None:

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from quicksilver.common.process import fdstore, watchdog
+from quicksilver.common.process.parent import end_with
 from quicksilver.common.process.watchdog import SILENT_S
 from quicksilver.process import standby_process
 from quicksilver.process.standby_process import Standby
@@ -203,7 +204,7 @@ class Supervisor:
             for number in _SIGNALS:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            standby_process.end_with(supervisor)
+            end_with(supervisor)
             os.execvpe(self.command[0], list(self.command), environment())
         except OSError as error:
             os.write(2, f"quicksilver: error: {self.command[0]}: cannot be started: {error.strerror}\n".encode())

@@ -10,7 +10,7 @@ import asyncio
 import resource
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Final
 
@@ -26,6 +26,8 @@ HANDSHAKE_S: Final = 30.0
 _SHUTDOWN_S: Final = 5.0
 """Time for the end of TLS, for a peer that does not answer it."""
 _seldom = Seldom()
+RestSource = socket.socket | AsyncIterator[socket.socket]
+"""A listening socket, or connections that another process accepted."""
 
 
 def rest_limit(setting: int, allowed: int) -> int:
@@ -88,7 +90,7 @@ class RestAcceptor:
 
     def __init__(
         self,
-        listener: socket.socket,
+        source: RestSource,
         make: Callable[[AcceptedConnection], BoundedConnection],
         max_connections: int,
         tls: ssl.SSLContext | None,
@@ -102,11 +104,13 @@ class RestAcceptor:
         self.idle = IdleConnections[AcceptedConnection]()
         """Those of them that have no whole request to be answered."""
         self._handshakes: set[asyncio.Task[None]] = set()
-        listener.setblocking(False)
-        self._accepting = asyncio.create_task(self._accept(listener), name="rest-accept")
+        if isinstance(source, socket.socket):
+            source.setblocking(False)
+            source = accepted(source)
+        self._accepting = asyncio.create_task(self._accept(source), name="rest-accept")
 
-    async def _accept(self, listener: socket.socket) -> None:
-        async for sock in accepted(listener):
+    async def _accept(self, connections: AsyncIterator[socket.socket]) -> None:
+        async for sock in connections:
             if sock.fileno() >= self._files or not self._has_room():
                 sock.close()
                 remedy = "raise rest_connections or the limit of open files, or look who connects (`ss -tnp`)"

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quicksilver.common.http.acceptor import AcceptedConnection, RestAcceptor
+from quicksilver.common.http.acceptor import AcceptedConnection, RestAcceptor, RestSource
 from quicksilver.common.http.connection import BoundedConnection
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.process.logs import get_logger
@@ -102,10 +102,10 @@ class _EmbeddedServer(uvicorn.Server):
     """A uvicorn server that leaves the process's signals alone, and whose connections are bounded."""
 
     def __init__(
-        self, config: uvicorn.Config, sock: socket.socket, max_connections: int, tls: ssl.SSLContext | None
+        self, config: uvicorn.Config, source: RestSource, max_connections: int, tls: ssl.SSLContext | None
     ) -> None:
         super().__init__(config)
-        self._sock, self._max, self._tls = sock, max_connections, tls
+        self._source, self._max, self._tls = source, max_connections, tls
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -113,7 +113,7 @@ class _EmbeddedServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept."""
-        self.servers = [RestAcceptor(self._sock, self._connection, self._max, self._tls)]  # type: ignore[list-item]
+        self.servers = [RestAcceptor(self._source, self._connection, self._max, self._tls)]  # type: ignore[list-item]
         self.started = True
 
     def _connection(self, accepted: AcceptedConnection) -> BoundedConnection:
@@ -123,9 +123,11 @@ class _EmbeddedServer(uvicorn.Server):
 
 
 async def serve(
-    app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000, tls: ssl.SSLContext | None = None
+    app: ASGIApp, source: RestSource, *, max_connections: int = 10_000, tls: ssl.SSLContext | None = None
 ) -> None:
     """Serve `app` on a listening socket inside the running loop, until this coroutine is cancelled.
+
+    source: the socket, or connections that were accepted already.
 
     Beyond `max_connections` a connection that waits for a request is closed for a new one; where none does, the new
     one is. On cancellation running calls get up to 2 s to end; the socket is closed in every case.
@@ -142,7 +144,7 @@ async def serve(
         ws="none",
     )
     config.load()
-    server = _EmbeddedServer(config, sock, max_connections, tls)
+    server = _EmbeddedServer(config, source, max_connections, tls)
     running = asyncio.create_task(server.serve(), name="rest")
     try:
         await asyncio.shield(running)
@@ -151,4 +153,5 @@ async def serve(
         await running
         raise
     finally:
-        sock.close()
+        if isinstance(source, socket.socket):
+            source.close()
