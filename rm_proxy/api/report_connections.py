@@ -53,6 +53,8 @@ MAX_RECEIPTS: Final = 16
 _TAKES_GRANTS: Final = (TAKES.lower().encode(), TAKES_GRANTS.encode())
 Answer = Callable[[UnreachableError | None], None]
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/reports")
+PassOn = Callable[[str, FrameKind, bytes], None]
+"""Gets a node's id, the kind and the body of a frame with a report of it."""
 
 
 class ReportConnections:
@@ -71,6 +73,8 @@ class ReportConnections:
         count: Callable[[float], None] = lambda connections: None,
         grants_s: float = GRANTS_S,
     ) -> None:
+        self.pass_on: PassOn | None = None
+        """Gets each frame that was handled, in a proxy of several workers."""
         self._grants_s = grants_s
         self._handle, self._may_report, self._max_bytes, self._count = handle, may_report, max_bytes, count
         self._open: dict[str, ReportConnection] = {}
@@ -83,7 +87,7 @@ class ReportConnections:
         """Take a connection over for a node's reports, in place of the one that it had. Raises ApiError."""
         if not self._may_report(node_id):
             raise ApiError(503, "too-many-nodes", f"too many nodes report that YARN does not list, {node_id} too")
-        connection = ReportConnection(node_id, scope, self._handle, self._max_bytes, self._closed)
+        connection = ReportConnection(node_id, scope, self._handle, self._max_bytes, self._closed, self.pass_on)
         hand_over(UPGRADE, connection)
         if not connection.is_open:
             return  # the caller hung up
@@ -162,7 +166,9 @@ class ReportConnection:
         handle: HandleReport,
         max_bytes: int,
         closed: Callable[[ReportConnection, str], None],
+        pass_on: PassOn | None = None,
     ) -> None:
+        self._pass_on = pass_on
         self.node_id, self.peer = node_id, str((scope.get("client") or ("unknown",))[0])
         self.allowed: Callable[[], bool] = scope.get(ALLOWED, lambda: True)
         """Returns whether its caller may still report."""
@@ -220,13 +226,15 @@ class ReportConnection:
         except FrameError as error:
             self._refuse(ApiError(422, "invalid", str(error)))
         else:
-            self._answer(report)
+            self._answer(report, *frames[0])
 
-    def _answer(self, report: Report) -> None:
+    def _answer(self, report: Report, kind: FrameKind, body: bytes) -> None:
         try:
             if not self.allowed():
                 raise ApiError(401, "unauthenticated", "what proved this caller is not valid any more")
             ack = self._handle(self.node_id, report, self._scope)
+            if self._pass_on is not None:
+                self._pass_on(self.node_id, kind, body)
         except ApiError as error:
             self._refuse(error)
         except Exception as error:

@@ -162,6 +162,43 @@ class AttemptJournal:
         self._file.close(sync=True)
 
 
+class JournalDivision:
+    """Moves what several journals say into others, each attempt into that of its new process (workers/journals.py)."""
+
+    def __init__(self, journals: Iterable[Path]) -> None:
+        """Read them. Raises QuicksilverError where another process uses one; a file without trust is set aside."""
+        self.records: list[tuple[str, bytes]] = []
+        """Attempts and records of them, in order."""
+        self._files = [JournalFile(path, form=FORM, setting=_SETTING) for path in journals]
+        for file in self._files:
+            file.lock()
+            try:
+                self.records += _trusted(file.read())
+            except (ValueError, OSError) as error:
+                file.set_aside(str(error))
+
+    def write(self, path: Path, records: Iterable[bytes]) -> None:
+        """Write a journal with these records alone. Raises QuicksilverError or OSError."""
+        file = JournalFile(path, form=FORM, setting=_SETTING)
+        file.rewrite((_record(_MACHINE, {"boot": _boot()}), *records))
+        file.close(sync=True)
+
+    def close(self) -> None:
+        """Remove the journals that were read: others say all of it."""
+        for file in self._files:
+            file.remove()
+            file.close()
+
+
+def _trusted(records: list[bytes]) -> list[tuple[str, bytes]]:
+    """Return attempts and records of a file of this run of the machine, or one that was closed in order."""
+    noted = [(record.partition(b" ")[0].decode(), record) for record in records]
+    boots = [record for name, record in noted if name == _MACHINE]
+    if records and boots[-1:] != [_record(_MACHINE, {"boot": _boot()})] and noted[-1][0] != _CLOSED:
+        raise DamagedJournalError("the machine went down before it was closed")
+    return [(name, record) for name, record in noted if name not in (_MACHINE, _CLOSED)]
+
+
 def _apply(snapshots: dict[str, Snapshot], name: str, note: Note) -> None:
     snapshot = snapshots.setdefault(name, Snapshot())
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -42,6 +43,8 @@ class ProxyReloader:
     ) -> None:
         self._coordinator, self._writer, self._metrics = coordinator, writer, metrics
         self._boot, self._numbers = secrets.token_hex(6), count()
+        self.unfit: Callable[[Policies], list[str]] = lambda policies: []
+        """Returns why policies cannot be in force here; those before stay then."""
         path = Path(source) if source else None
         self._settings = Reloader(path, ("proxy", settings), coordinator.policies, self._use, self._audit, security)
         self._credentials = security.credentials(Role.PROXY)
@@ -75,6 +78,9 @@ class ProxyReloader:
         return await self._settings.check(file)
 
     def _use(self, policies: Policies, now_s: float) -> tuple[Policies, list[str]]:
+        faults = self.unfit(policies)
+        if faults:
+            return self._coordinator.policies, faults
         self._coordinator.use(policies, now_s)
         self._metrics.settings.info({"version": policies.version})
         return policies, []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cache
 
 from starlette.types import Scope
@@ -48,13 +49,22 @@ class ReportHandler:
         self._metrics.reports.inc()
         if not coordinator.serving:
             return coordinator.reports.observe(node_id, report, now_s)
-        events = coordinator.reports.new_events(node_id, report)
-        for event in events:
-            self._record(node_id, report.boot, event)
+        events = self._new_events(node_id, report)
         ack = coordinator.reports.report(node_id, report, now_s, events)
         self._recovery.write_due(now_s)
         self._effects.handle(coordinator.take_urgent())
         return ack
+
+    def handle_posted(self, node_id: str, report: Report, scope: Scope) -> Ack:
+        """Return the answer to a report that came by itself, and not over a connection for reports."""
+        return self.handle(node_id, report, scope)
+
+    def _new_events(self, node_id: str, report: Report) -> Sequence[ContainerEvent]:
+        """Record the events of a report that were not handled before, and return them."""
+        events = self._coordinator.reports.new_events(node_id, report)
+        for event in events:
+            self._record(node_id, report.boot, event)
+        return events
 
     def _record(self, node_id: str, boot: str, event: ContainerEvent) -> None:
         """Store and count an event that was not handled before."""

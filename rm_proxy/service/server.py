@@ -7,7 +7,9 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,6 +21,7 @@ from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.hadoop.conf import HadoopConf
+from quicksilver.common.http.acceptor import RestSource
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
@@ -72,6 +75,16 @@ _ALLOCATION: Final = "yarn.scheduler.{}-allocation-{}"
 _USE_IP: Final = "hadoop.security.token.service.use_ip"
 
 
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """What makes the parts of a proxy that differ in a worker of several (workers/worker.py)."""
+
+    coordinator: Callable[..., Coordinator] = Coordinator
+    reports: Callable[..., ReportHandler] = ReportHandler
+    report_connections: Callable[..., ReportConnections] = ReportConnections
+    journal: Callable[[Path, ProxyMetrics], AttemptJournal] = AttemptJournal
+
+
 class Proxy:
     """All parts of one running proxy; made inside a running event loop."""
 
@@ -83,6 +96,7 @@ class Proxy:
         policies_source: str,
         security: Security = OPEN,
         sections: Mapping[str, BaseModel] | None = None,
+        makers: Makers = Makers(),
     ) -> None:
         """Prepare. sections: further sections of the settings file that are in force, for /conf."""
         self.settings, self.security = settings, security
@@ -91,18 +105,20 @@ class Proxy:
         self.metrics = ProxyMetrics()
         self.metrics.queues.max_queues = settings.metrics_queues
         self.metrics.set_gauges = self._set_gauges
-        self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
+        self.coordinator = makers.coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.coordinator.serving = not conf.ha  # until it is known whether the ResourceManager is the active one
         self.store = Store(self.endpoints.store_url)
         self.writer = self._writer()
         self.bypass = BypassControl(self.coordinator, self.metrics, self.writer)
-        self.journal = AttemptJournal(self.endpoints.journal, self.metrics)
+        self.journal = makers.journal(self.endpoints.journal, self.metrics)
         self.recovery = Recovery(self.journal, self.coordinator, self.metrics)
         self.learned = self._learned()
         self.announcer = self._announcer()
         self.poller = self._poller()
         self.node_drain = NodeDrain(self.coordinator, security.credentials(Role.PROXY))
         self.reloader = ProxyReloader(self.coordinator, self.writer, self.metrics, settings, policies_source, security)
+        self.order_bypass, self.reload = self.bypass.order, self.reloader.reload
+        """What an admin's calls lead to."""
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
@@ -116,8 +132,8 @@ class Proxy:
             self.sampler.delays.delivered,
             self.coordinator.apps.app,
         )
-        self.reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
-        self.report_connections = ReportConnections(
+        self.reports = makers.reports(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
+        self.report_connections = makers.report_connections(
             self.reports.handle,
             self.coordinator.reports.takes_report,
             max_bytes=settings.max_body_bytes,
@@ -207,6 +223,18 @@ class Proxy:
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; YARN's REST is read once before the first connection is accepted."""
+        await self.begin(rest)
+        await self.upstream.start(listen, partial(AmConnection, self.connection_parts()))
+        log.info(
+            "proxy started",
+            listen=str(self.endpoints.listen),
+            upstream=str(self.endpoints.upstream),
+            rest=str(self.endpoints.rest_listen),
+            store=self.store.name,
+        )
+
+    async def begin(self, rest: RestSource) -> None:
+        """Start all but the connections of application masters."""
         measure_calls(time.monotonic)
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self.bypass.loop_fault)
@@ -221,16 +249,9 @@ class Proxy:
         self.bypass.start()
         self.sampler.start()
         self.queue_sampler.start()
-        await self.upstream.start(listen, partial(AmConnection, self._connection_parts()))
-        log.info(
-            "proxy started",
-            listen=str(self.endpoints.listen),
-            upstream=str(self.endpoints.upstream),
-            rest=str(self.endpoints.rest_listen),
-            store=self.store.name,
-        )
 
-    def _connection_parts(self) -> ConnectionParts:
+    def connection_parts(self) -> ConnectionParts:
+        """Return what each connection of an application master uses."""
         return ConnectionParts(
             settings=self.settings,
             attempt=self.coordinator.attempt,
@@ -258,11 +279,11 @@ class Proxy:
             recent=self.decisions.recent,
             health=self.health,
             bypass=self.bypass.info,
-            order_bypass=self.bypass.order,
-            reload=self.reloader.reload,
+            order_bypass=self.order_bypass,
+            reload=self.reload,
             check=self.reloader.check,
             drain=self.node_drain.drain,
-            report=self.reports.handle,
+            report=self.reports.handle_posted,
             report_connections=self.report_connections,
             report_keys=self.key_reports.report,
             series=self.sampler.series,

@@ -51,7 +51,7 @@ class Upstream:
             sock,
             self.address,
             serve,
-            self._changed,
+            self.changed,
             every_s=self._settings.rm_probe_s,
             timeout_s=self._settings.connect_timeout_s,
         )
@@ -89,7 +89,7 @@ class Upstream:
             log.info("the ResourceManager's scheduler is reachable again", upstream=str(self.address))
             self.down = None
 
-    def _changed(self, is_open: bool) -> None:
+    def changed(self, is_open: bool) -> None:
         """Follow the ResourceManager: application masters are let in while it is there, and active."""
         self.let_in = is_open
         self._metrics.active.set(is_open)
