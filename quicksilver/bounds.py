@@ -64,6 +64,9 @@ from rm_proxy.service import reload
 from rm_proxy.service.connections.connection_limits import SMALL_BYTES
 from rm_proxy.service.connections.costly_attempts import ATTEMPT_RATIO, SLICE_S, SLICES, USER_RATIO
 from rm_proxy.service.sampling.decision_sampling import MAX_KINDS
+from rm_proxy.service.workers import worker_links
+from rm_proxy.service.workers.front import MAX_LOGIN_BYTES
+from rm_proxy.service.workers.worker import LOST_S
 from rm_proxy.store.applications import MAX_REMEMBERED as MAX_STORED_APPS
 from rm_proxy.store.writer import MAX_TEXT
 from rm_proxy.yarn import client
@@ -300,6 +303,12 @@ def _elsewhere() -> Sequence[Bound]:
             "`report_connections`, the log",
         ),
         Bound("grants that a sidecar has not acknowledged", f"{MAX_RECEIPTS}", "an error", "the log"),
+        Bound(
+            "several workers: a login before its worker has it; bytes that another worker does not read",
+            f"{size(MAX_LOGIN_BYTES)}; {size(worker_links.UNREAD_BYTES)}",
+            f"closed; the link to it, and after {LOST_S:g} s without one a worker is started anew",
+            "the log",
+        ),
         Bound("a number of a sidecar's report", f"finite, up to {MAX_NUMBER:.0e}", "422"),
         Bound(
             "an answer of YARN's REST; of a sidecar",

@@ -69,6 +69,8 @@ class ProxySettings(SettingsModel):
     report_fresh_s: float = Field(6.0, gt=0)
     """Time without a report of its sidecar after which a node gets no queueable containers."""
 
+    workers: int = Field(1, ge=1, le=16)
+    """Processes that serve masters and nodes, each those of its own; more than one refuses some features (own)."""
     own_grants: bool | Literal["ahead"] = False
     """Grant queueable containers itself, on nodes whose tracker relays report their master keys, and inform the
     ResourceManager of them (Mercury §3.3; own-grants.md). ahead: the application has them before the ResourceManager

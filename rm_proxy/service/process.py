@@ -20,6 +20,10 @@ from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.settings.reload import on_hangup
 from rm_proxy.config import ProxySettings
 from rm_proxy.service.server import Proxy
+from rm_proxy.service.workers.journals import divide_journals
+from rm_proxy.service.workers.limits import check_workers
+from rm_proxy.service.workers.supervisor import WorkerSupervisor
+from rm_proxy.service.workers.worker import StartParts
 
 SWITCH_S: Final = 0.0005
 """Time for which another thread may hold the interpreter lock; Python's default is 5 ms."""
@@ -44,13 +48,19 @@ def run(
     """
     endpoints = settings.endpoints(conf)
     security.allow(endpoints.rest_listen, "proxy.rest_listen")
+    if settings.workers > 1:
+        check_workers(settings, policies, security)
     listen = bound_socket(*endpoints.bound, name=SCHEDULER_SOCKET)
     rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
+    divide_journals(endpoints.journal, settings.workers)
+    sys.setswitchinterval(SWITCH_S)
+    if settings.workers > 1:
+        WorkerSupervisor(StartParts(settings, policies, conf, policies_source, security, sections), listen, rest).run()
+        return
 
     async def serving() -> None:
         await _until_signal(Proxy(settings, policies, conf, policies_source, security, sections), listen, rest)
 
-    sys.setswitchinterval(SWITCH_S)
     uvloop.run(serving())
 
 

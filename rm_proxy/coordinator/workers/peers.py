@@ -14,7 +14,7 @@ from rm_proxy.coordinator.workers.outbox import SharedLine, SharedUsage
 _NOTHING: Final = Resources()
 
 
-class _Known:
+class _PeerState:
     """What one worker reported, by name, so that it can be taken back."""
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class Peers:
 
     def __init__(self, coordinator: Coordinator, usage: SharedUsage, line: SharedLine) -> None:
         self._coordinator, self._usage, self._line = coordinator, usage, line
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, _PeerState] = {}
 
     def take(self, worker: int, news: News) -> None:
         """Handle the news of a worker."""
         if news.whole:
             self.forget(worker)
-        known = self._known.setdefault(worker, _Known())
+        known = self._known.setdefault(worker, _PeerState())
         self._places(known, news)
         for attempt_id, charge in news.charges.items():
             self._usage.charge_elsewhere(attempt_id, charge)
@@ -56,7 +56,7 @@ class Peers:
                 elsewhere[app_id] = outlook
                 known.outlooks.add(app_id)
 
-    def _places(self, known: _Known, news: News) -> None:
+    def _places(self, known: _PeerState, news: News) -> None:
         for node_id, places in news.places.items():
             before, node = known.places.pop(node_id, ()), self._coordinator.nodes.get(node_id)
             if node is None:

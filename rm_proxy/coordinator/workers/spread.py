@@ -15,11 +15,6 @@ class Spread:
     own: int
     count: int
 
-    @property
-    def others(self) -> tuple[int, ...]:
-        """The numbers of the other workers."""
-        return tuple(number for number in range(self.count) if number != self.own)
-
     def of_app(self, app_id: str) -> int:
         """Return the worker of an application; 0 of what is no application's id."""
         number = app_id.rpartition("_")[2]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from policies.config.policy_set import Policies
 from quicksilver.common.address import Address
-from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import configure_logs
 from quicksilver_lab.bench.load.child_process import LoadChild
@@ -45,6 +45,8 @@ class ProxyPlot:
     policies: Mapping[str, Any]
     timers: bool = True
     """Whether the clock runs; it costs some us of a task."""
+    workers: int = 1
+    """Processes that serve; with more than one there is no clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,29 +60,39 @@ class CpuReading:
     """Of its other threads, by the kind of each."""
 
 
+def proxy_settings(plot: ProxyPlot) -> ProxySettings:
+    """Return the settings of a proxy that gives nothing up on a busy machine."""
+    return ProxySettings(
+        listen=Address("127.0.0.1", plot.listen),
+        upstream=Address("127.0.0.1", plot.upstream),
+        rest_listen=Address("127.0.0.1", plot.rest),
+        rm_web=plot.rm_web,
+        store_url=f"sqlite:///{plot.folder / 'proxy.db'}",
+        state_dir=plot.folder,
+        report_fresh_s=_PATIENCE_S,
+        connect_timeout_s=_PATIENCE_S,
+        announce_timeout_s=_PATIENCE_S,
+        handshake_timeout_s=_PATIENCE_S,
+        budget_added_s=_PATIENCE_S,
+        workers=plot.workers,
+    )
+
+
+def hadoop_conf(folder: Path) -> HadoopConf:
+    """Return the site files of a plot, written into its folder."""
+    for name, text in _CONF.items():
+        (folder / name).write_text(text)
+    return load_hadoop_conf(folder, dict(os.environ))
+
+
 class _ClockedProxy:
     def __init__(self, plot: ProxyPlot) -> None:
         configure_logs(level="error")
-        for name, text in _CONF.items():
-            (plot.folder / name).write_text(text)
-        settings = ProxySettings(
-            listen=Address("127.0.0.1", plot.listen),
-            upstream=Address("127.0.0.1", plot.upstream),
-            rest_listen=Address("127.0.0.1", plot.rest),
-            rm_web=plot.rm_web,
-            store_url=f"sqlite:///{plot.folder / 'proxy.db'}",
-            state_dir=plot.folder,
-            report_fresh_s=_PATIENCE_S,
-            connect_timeout_s=_PATIENCE_S,
-            announce_timeout_s=_PATIENCE_S,
-            handshake_timeout_s=_PATIENCE_S,
-            budget_added_s=_PATIENCE_S,
-        )
         self._plot, self._clock = plot, PartClock()
         if plot.timers:
             watch(self._clock)
-        conf = load_hadoop_conf(plot.folder, dict(os.environ))
-        self._proxy = Proxy(settings, Policies.load(dict(plot.policies)), conf, "")
+        conf = hadoop_conf(plot.folder)
+        self._proxy = Proxy(proxy_settings(plot), Policies.load(dict(plot.policies)), conf, "")
 
     async def start(self) -> None:
         """Serve."""
@@ -112,6 +124,10 @@ class ProxyProcess(LoadChild):
 
     def __init__(self, plot: ProxyPlot) -> None:
         super().__init__("proxy", partial(_ClockedProxy, plot))
+
+    def start(self) -> None:
+        """Serve. Raises ChildError."""
+        self.call("start")
 
     def reading(self) -> CpuReading:
         """Return what it spent. Raises ChildError."""

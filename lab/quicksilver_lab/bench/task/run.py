@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from quicksilver_lab.bench import results
 from quicksilver_lab.bench.rig import Progress
 from quicksilver_lab.bench.task.cluster import AskingMaster, Load, SidecarStandIn
 from quicksilver_lab.bench.task.proxy_process import CpuReading, ProxyPlot, ProxyProcess
+from quicksilver_lab.bench.task.workers_process import WorkersProcess, worker_name
 from quicksilver_lab.bench.task.yarn import ClusterLog, RestStandIn, SchedulerStandIn, TaskCluster, node_id
 from quicksilver_lab.cluster.ports import free_port
 from quicksilver_lab.workloads.environment import Progresses, interruptible, one_line_errors
@@ -50,6 +51,7 @@ class TaskPlan:
     preset: str = "default"
     timers: bool = True
     least_tasks: int = 1
+    workers: int = 1
 
 
 async def measure(plan: TaskPlan, folder: Path) -> dict[str, Any]:
@@ -58,18 +60,19 @@ async def measure(plan: TaskPlan, folder: Path) -> dict[str, Any]:
     server = await loop.create_server(lambda: SchedulerStandIn(log, plan.size.nodes), "127.0.0.1", 0)
     upstream = server.sockets[0].getsockname()[1]
     with RestStandIn(plan.size) as rm_web:
-        plot = ProxyPlot(
-            folder, free_port(), free_port(), upstream, rm_web, {"preset": plan.preset}, timers=plan.timers
-        )
+        addresses = free_port(), free_port(), upstream, rm_web
+        plot = ProxyPlot(folder, *addresses, {"preset": plan.preset}, plan.timers, plan.workers)
         try:
-            with ProxyProcess(plot) as proxy:
-                await loop.run_in_executor(None, proxy.call, "start")
+            with ProxyProcess(plot) if plan.workers == 1 else WorkersProcess(plot) as proxy:
+                await loop.run_in_executor(None, proxy.start)
                 return await _under_load(plan, plot, proxy, log)
         finally:
             server.close()
 
 
-async def _under_load(plan: TaskPlan, plot: ProxyPlot, proxy: ProxyProcess, log: ClusterLog) -> dict[str, Any]:
+async def _under_load(
+    plan: TaskPlan, plot: ProxyPlot, proxy: ProxyProcess | WorkersProcess, log: ClusterLog
+) -> dict[str, Any]:
     loop, size = asyncio.get_running_loop(), plan.size
     url = f"http://127.0.0.1:{plot.rest}"
     nodes = {node_id(number): SidecarStandIn(number, size.slots, url, log) for number in range(size.nodes)}
@@ -138,6 +141,23 @@ def median_round(rounds: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return sorted(sound, key=lambda each: float(each["cpu_us_per_task"]))[(len(sound) - 1) // 2]
 
 
+def speed_up(several: dict[str, Any], single: dict[str, Any], workers: int) -> float:
+    """Return how many times as many tasks several workers can carry as one process, where each has a core.
+
+    That is the CPU time of a task in the one process over that in the busiest of them.
+    """
+    by_process = several["threads_us_per_task"]
+    busiest: float = max(by_process.get(worker_name(number), 0.0) for number in range(workers))
+    return round(float(single["cpu_us_per_task"]) / busiest, 2)
+
+
+def _beside_one(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
+    """Measure a proxy of one process, then the plan's; return the figures of the latter with the comparison."""
+    single = _once(replace(plan, workers=1), progress)
+    several = _once(plan, progress)
+    return several | {"one_us_per_task": single["cpu_us_per_task"], "speed_up": speed_up(several, single, plan.workers)}
+
+
 def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="bench-task-") as folder:
         result = uvloop.run(measure(plan, Path(folder)))
@@ -157,6 +177,7 @@ def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(1), help="Rounds, each of a new proxy.")
 @click.option("--preset", default="default", show_default=True, help="Policies of the proxy.")
 @click.option("--timers/--no-timers", default=True, show_default=True, help="Whether each part has a clock.")
+@click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 16), help="More: beside one process.")
 @results.folder_option
 @one_line_errors
 def task(
@@ -171,6 +192,7 @@ def task(
     rounds: int,
     preset: str,
     timers: bool,
+    workers: int,
     folder: Path,
 ) -> None:
     """CPU time of the proxy for a short task, from its ask to its end, by part: without a cluster.
@@ -178,10 +200,11 @@ def task(
     The last line is one JSON object (lab/docs/benchmarks.md).
     """
     progress = Progresses()
-    plan = TaskPlan(TaskCluster(nodes, slots, masters), Load(rate, task_s, beat_s), seconds, warm_up, preset, timers)
+    size, load = TaskCluster(nodes, slots, masters), Load(rate, task_s, beat_s)
+    plan = TaskPlan(size, load, seconds, warm_up, preset, timers and workers == 1, workers=workers)
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     with interruptible():
-        raw = [_once(plan, progress) for _ in range(rounds)]
+        raw = [(_once if workers == 1 else _beside_one)(plan, progress) for _ in range(rounds)]
     result = {"benchmark": "task", **median_round(raw), **about}
     path = results.write("task", result, {"rounds": raw}, folder)
     progress(f"written to {path}")

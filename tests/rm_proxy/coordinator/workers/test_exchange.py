@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from random import Random
 from typing import Any, Final
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.config.policy_set import Policies
 from policies.model import Resources
@@ -16,8 +20,10 @@ from rm_proxy.coordinator.workers.peers import Peers
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
+from tests.examples import of_share
 from tests.rm_proxy.yarn_messages import (
     APP,
+    TIMESTAMP,
     Am,
     cid,
     container_report,
@@ -55,8 +61,8 @@ class Process:
 
     def hears(self, other: Process, whole: bool = False) -> News:
         """Take the other one's news as they would come over a socket."""
-        news = other.outbox.take(other.world.nodes)
-        news = pickle.loads(pickle.dumps(other.outbox.whole() if whole else news))
+        latest = other.outbox.take(other.world.nodes)
+        news: News = pickle.loads(pickle.dumps(other.outbox.whole() if whole else latest))
         self.peers.take(other.outbox._spread.own, news)
         return news
 
@@ -204,4 +210,35 @@ def test_applications_and_nodes_are_spread_by_their_ids() -> None:
     assert spread.of_attempt("appattempt_17_0006_000001") == spread.of_container("container_e03_17_0006_01_000009") == 2
     assert spread.of_container("nothing") == spread.of_app("") == 0
     assert {spread.of_node(f"host{n}:8041") for n in range(40)} == {0, 1, 2, 3}
-    assert spread.others == (0, 2, 3)
+
+
+def am_of(process: Process, app: int) -> Am:
+    """A master of one more application of a worker, which may wait in the central queue."""
+    record = AppRecord(f"application_{TIMESTAMP}_{app:04d}", "default", "u", "MAPREDUCE", "job", (), 0, 0.0)
+    process.world.inventory.update_app(record)
+    am = Am(process.world)
+    am.attempt = process.world.attempt(f"appattempt_{TIMESTAMP}_{app:04d}_000001")
+    return am
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1]), st.integers(1, 6), st.booleans()), max_size=12))
+@settings(max_examples=of_share(30), deadline=None)
+def test_nodes_get_no_more_than_was_placed_within_one_exchange(steps: list[tuple[int, int, bool]]) -> None:
+    processes = [Process(0), Process(1)]
+    masters = [am_of(process, number + 2) for number, process in enumerate(processes)]
+    asked, since, bound = [0, 0], [0, 0], 0
+    for worker, count, exchanges in steps:
+        asked[worker] += count
+        before = len(masters[worker].attempt.table.by_private)
+        masters[worker].asks(row("*", asked[worker]))
+        since[worker] += len(masters[worker].attempt.table.by_private) - before
+        if exchanges:
+            processes[0].hears(processes[1])
+            processes[1].hears(processes[0])
+            bound, since = bound + min(since), [0, 0]
+    bound += min(since)
+    nodes = Counter(q.node_id for master in masters for q in master.attempt.table.by_private.values())
+    assert nodes.total() <= NODES * 8 + bound
+    assert all(count <= 8 + bound for count in nodes.values())
+    if all(exchanges for *_, exchanges in steps) and sum(asked) >= NODES * 8:
+        assert nodes.total() == NODES * 8, "no place is lost between them"
