@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 from policies.config.guarded_call import measure_calls
 from policies.config.policy_set import Policies
@@ -75,6 +76,10 @@ _ALLOCATION: Final = "yarn.scheduler.{}-allocation-{}"
 _USE_IP: Final = "hadoop.security.token.service.use_ip"
 
 
+def _as_it_is(app: ASGIApp) -> ASGIApp:
+    return app
+
+
 @dataclass(frozen=True, slots=True)
 class Makers:
     """What makes the parts of a proxy that differ in a worker of several (workers/worker.py)."""
@@ -83,6 +88,8 @@ class Makers:
     reports: Callable[..., ReportHandler] = ReportHandler
     report_connections: Callable[..., ReportConnections] = ReportConnections
     journal: Callable[[Path, ProxyMetrics], AttemptJournal] = AttemptJournal
+    rest: Callable[[ASGIApp], ASGIApp] = _as_it_is
+    """Wraps the application that answers REST."""
 
 
 class Proxy:
@@ -102,6 +109,7 @@ class Proxy:
         self.settings, self.security = settings, security
         self._sections = {"proxy": settings, "security": security.settings, **(sections or {})}
         self.endpoints: Endpoints = settings.endpoints(conf)
+        self._wrapped = makers.rest
         self.metrics = ProxyMetrics()
         self.metrics.queues.max_queues = settings.metrics_queues
         self.metrics.set_gauges = self._set_gauges
@@ -242,7 +250,12 @@ class Proxy:
         self.writer.start()
         self.reloader.begin(time.time())
         self._rest = loop.create_task(
-            serve(self._app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
+            serve(
+                self._wrapped(self._app()),
+                rest,
+                max_connections=self.settings.rest_connections,
+                tls=self.security.server,
+            )
         )
         await self.poller.first()
         self.poller.start()

@@ -15,11 +15,13 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import uvloop
 
+from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process import fdstore, watchdog
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.process.parent import end_with
@@ -34,8 +36,10 @@ _SIGNALS: Final = (*_STOP_SIGNALS, signal.SIGHUP)
 _TICK_S: Final = 1.0
 _STOP_S: Final = 10.0
 """Time for all processes to end."""
-_YOUNG_S: Final = 1.0
 _PAUSE_MAX_S: Final = 5.0
+NAME_PREFIX: Final = "qs-"
+"""The processes are qs-worker-0, qs-front and so on in `ps -o comm`."""
+_COMM: Final = Path("/proc/self/comm")
 FRONT: Final = -1
 """In place of a worker's number: the process that accepts."""
 
@@ -65,9 +69,11 @@ class WorkerSupervisor:
         """Processes that are to be started, and when."""
         self._stop_by_s: float | None = None
         self._is_ready = False
+        self._failure = ""
+        """The process that ended before all of them served for the first time."""
 
     def run(self) -> None:
-        """Keep all processes until stopped."""
+        """Keep all processes until stopped. Raises QuicksilverError when one ends before all serve."""
         for each in _SIGNALS:
             signal.signal(each, self._on_signal)
         for number in (*range(self._count), FRONT):
@@ -85,6 +91,8 @@ class WorkerSupervisor:
                 os.waitpid(child.pid, 0)
             for sock in (self._listen, self._rest, *(end for ends in self._channels for end in ends)):
                 sock.close()
+        if self._failure:
+            raise QuicksilverError("it ended before it served", place=self._failure, remedy="see its own log line")
 
     # Start
 
@@ -123,6 +131,7 @@ class WorkerSupervisor:
         code = 1
         try:
             end_with(parent)
+            _COMM.write_text(f"{NAME_PREFIX}{_name(number).replace(' ', '-')}")
             os.environ.pop("NOTIFY_SOCKET", None)  # the supervisor reports for all
             fdstore.close_all()
             for child in self._children.values():
@@ -133,6 +142,8 @@ class WorkerSupervisor:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             uvloop.run(self._front(supervisor) if number == FRONT else self._worker(number, supervisor, anew))
             code = 0
+        except QuicksilverError as error:
+            log.error("a process of the proxy failed", process=_name(number), why=str(error))
         except Exception:
             log.exception("a process of the proxy failed", process=_name(number))
         finally:
@@ -200,11 +211,15 @@ class WorkerSupervisor:
         code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
         if self._stop_by_s is not None:
             return
+        if not self._is_ready:  # as a proxy of one process: a first start that fails is not tried again
+            self._failure = _name(child.number)
+            self._on_signal(signal.SIGTERM, None)
+            return
         how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         now_s = time.monotonic()
         lived_s = now_s - child.begun_s
         log.error("a process ended: another one takes over", process=_name(child.number), why=how, lived_s=lived_s)
-        failures = self._failures[child.number] = self._failures.get(child.number, 0) + 1 if lived_s < _YOUNG_S else 0
+        failures = self._failures[child.number] = 0 if child.serves else self._failures.get(child.number, 0) + 1
         self._due_s[child.number] = now_s + (min(_PAUSE_MAX_S, 0.1 * 2**failures) if failures else 0.0)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:

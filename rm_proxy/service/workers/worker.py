@@ -32,6 +32,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.server import Makers, Proxy
 from rm_proxy.service.workers import sockets
+from rm_proxy.service.workers.closing_calls import ClosingCalls
 from rm_proxy.service.workers.continued_connection import ContinuedConnection, adopt
 from rm_proxy.service.workers.journals import journal_of
 from rm_proxy.service.workers.limits import unfit_policies
@@ -75,6 +76,7 @@ class Worker:
             reports=partial(WorkerReports, spread, self._outbox, self._acks, self.links),
             report_connections=partial(WorkerReportConnections, spread, self.links),
             journal=self._journal,
+            rest=ClosingCalls,
         )
         self.proxy = Proxy(
             start.settings, start.policies, start.conf, start.policies_source, start.security, start.sections, makers

@@ -21,12 +21,12 @@ from quicksilver_lab.bench.load.child_process import ChildError
 from quicksilver_lab.bench.procstat import cpu_s
 from quicksilver_lab.bench.task.proxy_process import CpuReading, ProxyPlot, hadoop_conf, proxy_settings
 from rm_proxy.service.process import run
+from rm_proxy.service.workers.supervisor import NAME_PREFIX
 
 _PATIENCE_S: Final = 120.0
 _AGAIN_S: Final = 0.2
 _END_S: Final = 30.0
 _SUPERVISOR: Final = "supervisor"
-_FRONT: Final = "front"
 
 
 def worker_name(number: int) -> str:
@@ -82,10 +82,11 @@ class WorkersProcess:
         return health
 
     def pids(self) -> dict[str, int]:
-        """Return the processes by name: the supervisor starts the workers in their order, and then the front."""
-        children = sorted(psutil.Process(self._process.pid).children(), key=lambda child: child.create_time())
-        names = [*(worker_name(number) for number in range(self._plot.workers)), _FRONT]
-        return {_SUPERVISOR: self._process.pid} | dict(zip(names, (child.pid for child in children), strict=True))
+        """Return the processes by name: supervisor, front, worker-0 ..."""
+        children = psutil.Process(self._process.pid).children()
+        return {_SUPERVISOR: self._process.pid} | {
+            child.name().removeprefix(NAME_PREFIX): child.pid for child in children
+        }
 
     def reading(self) -> CpuReading:
         """Return what each process spent up to now, under `threads_s`."""

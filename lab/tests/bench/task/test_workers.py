@@ -19,7 +19,9 @@ import requests
 from hadoop_rpc.errors import HadoopRpcError
 from policies.config.policy_set import Policies
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.process.journal_file import JournalFile
 from quicksilver_apps.yarn.yarn_client import AmClient
+from quicksilver_lab.bench.load.child_process import ChildError
 from quicksilver_lab.bench.task.cluster import AskingMaster, Load, SidecarStandIn
 from quicksilver_lab.bench.task.proxy_process import ProxyPlot, hadoop_conf, proxy_settings
 from quicksilver_lab.bench.task.run import speed_up
@@ -36,6 +38,7 @@ from quicksilver_lab.bench.task.yarn import (
 from quicksilver_lab.cluster.ports import free_port
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.service.process import run
+from rm_proxy.service.workers.journals import journal_of
 
 SIZE: Final = TaskCluster(nodes=6, slots=4, masters=4)
 LOAD: Final = Load(rate=12, task_s=0.4, beat_s=0.3)
@@ -172,6 +175,10 @@ async def _calls(there: Scene) -> None:
     """REST reaches the worker of what it is about, and any by its number; orders hold for all."""
     apps = [(await there.get(f"/v1/applications/{app_id(number)}")).status_code for number in (1, 2)]
     assert apps == [200, 200]
+    with requests.Session() as session:  # which would keep its connection, and ask one worker for both
+        urls = [f"http://127.0.0.1:{there.rest}/v1/health?worker={worker}" for worker in (0, 1)]
+        starts = {(await asyncio.to_thread(session.get, url, timeout=PATIENCE_S)).json()["started_s"] for url in urls}
+    assert len(starts) == 2
     metrics = [(await there.get(f"/metrics?worker={worker}")).text for worker in (0, 1)]
     grants = [sum(_value(line) for line in text.splitlines() if "proxy_grants_total{" in line) for text in metrics]
     assert all(grants), grants
@@ -192,6 +199,37 @@ async def _until_bypass(there: Scene, order: str) -> None:
         for worker in (0, 1):
             while (await there.get(f"/v1/bypass?worker={worker}")).json()["order"] != order:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
+
+
+@pytest.mark.long
+def test_the_front_is_replaced_and_all_end_with_the_supervisor(tmp_path: Path) -> None:
+    with RestStandIn(SIZE) as rm_web:
+        plot = ProxyPlot(tmp_path, free_port(), free_port(), free_port(), rm_web, {"preset": "default"}, workers=2)
+        with WorkersProcess(plot, tmp_path / "log") as proxy:
+            proxy.start()
+            pids = proxy.pids()
+            front = psutil.Process(pids["front"])
+            front.kill()
+            psutil.wait_procs([front], PATIENCE_S)
+            assert proxy.health(1)["status"], "the new front accepts what waited in the backlog"
+            children = [psutil.Process(pid) for name, pid in proxy.pids().items() if name != "supervisor"]
+            assert pids["front"] not in {child.pid for child in children}
+            os.kill(pids["supervisor"], signal.SIGKILL)
+            _, alive = psutil.wait_procs(children, PATIENCE_S)
+            assert not alive
+
+
+@pytest.mark.long
+def test_a_worker_that_fails_at_the_first_start_ends_the_proxy(tmp_path: Path) -> None:
+    plot = ProxyPlot(tmp_path, free_port(), free_port(), free_port(), "http://127.0.0.1:1", {}, workers=2)
+    path = proxy_settings(plot).endpoints(hadoop_conf(tmp_path)).journal
+    lock = JournalFile(journal_of(path, Spread(1, 2)), form="x", setting="x")
+    lock.lock()
+    with WorkersProcess(plot, tmp_path / "log") as proxy, pytest.raises(ChildError, match="it does not serve"):
+        proxy.start()
+    lock.close()
+    log = (tmp_path / "log").read_text()
+    assert "another process uses it" in log and "worker 1: it ended before it served" in log
 
 
 def test_settings_that_several_workers_cannot_follow_are_refused_at_the_start(tmp_path: Path) -> None:
