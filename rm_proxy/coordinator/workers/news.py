@@ -1,46 +1,105 @@
-"""What a worker passes on to the others: state, never steps, so that a later message makes good an earlier one."""
+"""What a worker passes on to the others: state, never steps, so that a later message makes good an earlier one.
+
+As tuples of numbers and texts: to pickle objects of ours takes ten times as long.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from policies.model import AppView, Resources
+from policies.waiting import WaitingApp
 from rm_proxy.coordinator.job_outlook import Outlook
 from rm_proxy.coordinator.nodes.nodes import Own
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
 
-Charge = tuple[str, str, Resources, Resources, Resources]
-"""What an attempt uses: YARN queue, user, by queueable and by guaranteed containers, by those that ended."""
+Place = tuple[int, float, float, bool, str]
+"""A container on its way to a node: memory (MB), vcores, expected seconds, bound ahead, application."""
+Charge = tuple[str, str, int, float, int, float, int, float]
+"""What an attempt uses: YARN queue, user; memory and vcores by queueable and by guaranteed containers, and by those
+that ended."""
+Sizes = tuple[tuple[str, int, float, int], ...]
+"""Label, memory, vcores and count of containers."""
+_NO_CHARGE: Final = (0, 0, 0, 0, 0, 0)
+
+
+def place_of(own: Own) -> Place:
+    """Return a container on its way as a tuple."""
+    size = own.resources
+    return size.memory_mb, size.vcores, own.expected_s, own.ahead, own.app_id
+
+
+def own_of(place: Place) -> Own:
+    """Return the container of a tuple, which only its worker takes away again."""
+    memory_mb, vcores, expected_s, ahead, app_id = place
+    return Own(Resources(memory_mb, vcores), expected_s, reserved=True, ahead=ahead, app_id=app_id)
+
+
+def charge_of(queue: str, user: str, used_q: Resources, used_g: Resources, over_q: Resources) -> Charge:
+    """Return what an attempt was charged with as a tuple."""
+    guaranteed = used_g.memory_mb, used_g.vcores
+    return queue, user, used_q.memory_mb, used_q.vcores, *guaranteed, over_q.memory_mb, over_q.vcores
 
 
 def is_used(charge: Charge) -> bool:
     """Return whether an attempt uses anything."""
-    return any(amount.memory_mb or amount.vcores for amount in charge[2:])
+    return charge[2:] != _NO_CHARGE
 
 
-@dataclass(slots=True)
-class InLine:
+class InLine(NamedTuple):
     """An attempt in the central queue since the last message."""
 
     now_s: float
-    demand: Demand | None = None
-    """What it waits for; None when it waits no more."""
+    demand: tuple[Any, ...] | None = None
+    """What it waits for (`demand_tuple`); None when it waits no more."""
     placed: int = 0
     """Containers that got a place."""
-    full: tuple[LabelledSize, ...] = ()
+    full: Sizes = ()
     """Sizes for which it found no place."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedApart:
+class PlacedApart(NamedTuple):
     """Containers of an application that got places and did not wait in the central queue."""
 
-    app: AppView
-    sizes: Mapping[LabelledSize, int]
+    queue: str
+    user: str
+    sizes: Sizes
     count: int
     now_s: float
+
+
+def sizes_tuple(sizes: Mapping[LabelledSize, int]) -> Sizes:
+    """Return labels and sizes with counts as tuples."""
+    return tuple((label, size.memory_mb, size.vcores, count) for (label, size), count in sizes.items())
+
+
+def sizes_of(sizes: Sizes) -> dict[LabelledSize, int]:
+    """Return them as the central queue has them."""
+    return {(label, Resources(memory_mb, vcores)): count for label, memory_mb, vcores, count in sizes}
+
+
+_app_fields: Final = attrgetter(*list(AppView.__dataclass_fields__)[:12])
+"""All of an application but sizes, which no policy of the central queue looks at."""
+
+
+def demand_tuple(demand: Demand) -> tuple[Any, ...]:
+    """Return what an application waits for as a tuple."""
+    waiting, asked_g = demand.waiting, demand.asked_g
+    times = waiting.attained_s, waiting.expected_s, waiting.waits_since_s, waiting.asked_s
+    counts = waiting.ask_count, waiting.container_count
+    sizes = sizes_tuple(demand.sizes)
+    return _app_fields(waiting.app), counts, times, sizes, demand.queue_priority, asked_g.memory_mb, asked_g.vcores
+
+
+def demand_of(fields: tuple[Any, ...]) -> Demand:
+    """Return the demand of a tuple."""
+    app, counts, times, sizes, queue_priority, memory_mb, vcores = fields
+    waiting = WaitingApp(AppView(*app), *counts, *times)
+    return Demand(waiting, sizes_of(sizes), queue_priority, Resources(memory_mb, vcores))
 
 
 @dataclass(slots=True)
@@ -49,7 +108,7 @@ class News:
 
     whole: bool = False
     """Whether this is all that the worker knows: what it said before is void."""
-    places: dict[str, dict[str, Own]] = field(default_factory=dict)
+    places: dict[str, dict[str, Place]] = field(default_factory=dict)
     """By node: its containers that are on their way there, as the node has not reported them."""
     charges: dict[str, Charge] = field(default_factory=dict)
     """By attempt."""

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from policies.model import AppView, Resources
-from policies.value_types import replace
 from rm_proxy.attempt.asks.ask_entry import QPlacement
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.job_outlook import Outlook
 from rm_proxy.coordinator.moves import Mover
-from rm_proxy.coordinator.nodes.nodes import Node, Own
+from rm_proxy.coordinator.nodes.nodes import Node
 from rm_proxy.coordinator.placement import Placer
 from rm_proxy.coordinator.queue_usage import AllUsage
-from rm_proxy.coordinator.workers.news import Charge, InLine, News, PlacedApart, is_used
+from rm_proxy.coordinator.workers.news import (
+    Charge,
+    InLine,
+    News,
+    Place,
+    PlacedApart,
+    charge_of,
+    demand_of,
+    demand_tuple,
+    is_used,
+    place_of,
+    sizes_of,
+    sizes_tuple,
+)
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
@@ -32,68 +44,69 @@ _DIFFERS_RATIO: Final = 0.1
 class Outbox:
     """A machine: changes of this worker's applications in, news out.
 
-    changed: called when there is news to take.
+    changed: called when there is news to take, with whether it is urgent: whether others might take what is taken.
     """
 
     def __init__(self, spread: Spread) -> None:
-        self.changed: Callable[[], None] = lambda: None
+        self.changed: Callable[[bool], None] = lambda urgent: None
         self._spread = spread
         self._news = News()
         self._nodes: dict[str, None] = {}
         """Nodes whose places have to be looked at."""
-        self._places: dict[str, dict[str, Own]] = {}
+        self._places: dict[str, dict[str, Place]] = {}
         """By node: the places that the others know."""
         self._charges: dict[str, Charge] = {}
-        self._demands: dict[str, tuple[Demand, float]] = {}
+        self._demands: dict[str, tuple[tuple[Any, ...], float]] = {}
         self._outlooks: dict[str, Outlook] = {}
 
     # Changes
 
     def charge(self, attempt_id: str, charge: Charge) -> None:
         """Note what an attempt uses now."""
-        if self._charges.get(attempt_id) == charge:
+        before = self._charges.get(attempt_id)
+        if before == charge:
             return
         if is_used(charge):
             self._charges[attempt_id] = charge
         elif self._charges.pop(attempt_id, None) is None:
             return
         self._news.charges[attempt_id] = charge
-        self.changed()
+        self.changed(before is None or charge[2] > before[2] or charge[4] > before[4])
 
     def waits(
         self, attempt_id: str, demand: Demand | None, now_s: float, placed: int, full: Collection[LabelledSize] = ()
     ) -> None:
         """Note what an attempt waits for in the central queue, None for nothing."""
+        fields = None
         if demand is not None:
-            self._demands[attempt_id] = demand, now_s
+            fields = demand_tuple(demand)
+            self._demands[attempt_id] = fields, now_s
         else:
             self._demands.pop(attempt_id, None)
         before = self._news.line.get(attempt_id)
         if before is not None:
             placed += before.placed
-        self._news.line[attempt_id] = InLine(now_s, demand, placed, tuple(full))
-        self.changed()
+        self._news.line[attempt_id] = InLine(now_s, fields, placed, sizes_tuple(dict.fromkeys(full, 0)))
+        self.changed(fields is not None)
 
     def apart(self, placed: PlacedApart) -> None:
         """Note that an application got places without waiting."""
         self._news.apart.append(placed)
-        self.changed()
+        self.changed(False)
 
-    def place(self, node_id: str) -> None:
-        """Note that a container is on its way to a node."""
-        if node_id not in self._nodes:
-            self._nodes[node_id] = None
-            self.changed()
+    def place(self, node_id: str, *, urgent: bool) -> None:
+        """Note that the containers on their way to a node changed; urgent: there is one more."""
+        self._nodes[node_id] = None
+        self.changed(urgent)
 
     def report(self, node_id: str) -> None:
         """Note that a node reported: containers that are there now are on their way no more."""
         if node_id in self._places:
-            self.place(node_id)
+            self.place(node_id, urgent=False)
 
     def round(self, attempts: Collection[Attempt], outlook_of: Callable[[str], Outlook]) -> None:
         """Look once a second for places that were given up, and for changes of the applications' outlooks."""
-        for node_id in self._places:
-            self.place(node_id)
+        self._nodes.update(dict.fromkeys(self._places))
         known = {attempt.app_id: outlook_of(attempt.app_id) for attempt in attempts}
         for app_id, outlook in known.items():
             before = self._outlooks.get(app_id)
@@ -102,8 +115,7 @@ class Outbox:
         for app_id in self._outlooks.keys() - known.keys():
             del self._outlooks[app_id]
             self._news.outlooks[app_id] = None
-        if self._news.outlooks:
-            self.changed()
+        self.changed(False)
 
     # News
 
@@ -123,7 +135,7 @@ class Outbox:
 
     def whole(self) -> News:
         """Return all that the others knew up to the last news."""
-        line = {attempt_id: InLine(now_s, demand) for attempt_id, (demand, now_s) in self._demands.items()}
+        line = {attempt_id: InLine(now_s, fields) for attempt_id, (fields, now_s) in self._demands.items()}
         return News(
             whole=True,
             places=dict(self._places),
@@ -132,13 +144,13 @@ class Outbox:
             outlooks=dict[str, Outlook | None](self._outlooks),
         )
 
-    def _places_at(self, node: Node | None) -> dict[str, Own]:
+    def _places_at(self, node: Node | None) -> dict[str, Place]:
         """Return this worker's containers on their way to a node; those without an id are numbered."""
-        places: dict[str, Own] = {}
+        places: dict[str, Place] = {}
         for key, own in (node.own if node is not None else {}).items():
             if not own.reserved:  # those of other workers are
                 name = key if isinstance(key, str) else f"{self._spread.own}/{len(places)}"
-                places[name] = replace(own, reserved=True)
+                places[name] = place_of(own)
         return places
 
 
@@ -160,11 +172,13 @@ class SharedUsage(AllUsage):
     ) -> None:
         """Replace what an attempt was charged with."""
         super().charge(attempt_id, queue, user, used_q, used_g, over_q)
-        self._outbox.charge(attempt_id, (queue, user, used_q, used_g, over_q))
+        self._outbox.charge(attempt_id, charge_of(queue, user, used_q, used_g, over_q))
 
     def charge_elsewhere(self, attempt_id: str, charge: Charge) -> None:
         """Replace what an attempt of another worker was charged with."""
-        super().charge(attempt_id, *charge)
+        queue, user, *amounts = charge
+        sizes = (Resources(*amounts[at : at + 2]) for at in (0, 2, 4))  # type: ignore[arg-type]
+        super().charge(attempt_id, queue, user, *sizes)
 
 
 class SharedLine(CentralQueue):
@@ -193,7 +207,7 @@ class SharedLine(CentralQueue):
 
     def placed(self, app: AppView, sizes: Mapping[LabelledSize, int], count: int, now_s: float) -> None:
         """Note that an application of which it did not know got places."""
-        self._outbox.apart(PlacedApart(app, dict(sizes), count, now_s))
+        self._outbox.apart(PlacedApart(app.queue, app.user, sizes_tuple(sizes), count, now_s))
         super().placed(app, sizes, count, now_s)
 
     def waits_elsewhere(self, attempt_id: str, news: InLine) -> None:
@@ -201,11 +215,13 @@ class SharedLine(CentralQueue):
         if news.demand is None:
             super().waits_no_more(attempt_id, news.placed, news.now_s)
         else:
-            super().waits(attempt_id, news.demand, news.now_s, news.placed, news.full)
+            full = sizes_of(news.full)
+            super().waits(attempt_id, demand_of(news.demand), news.now_s, news.placed, full)
 
     def placed_elsewhere(self, news: PlacedApart) -> None:
         """Note that an application of another worker got places, and did not wait."""
-        super().placed(news.app, news.sizes, news.count, news.now_s)
+        app = AppView("", queue=news.queue, user=news.user)
+        super().placed(app, sizes_of(news.sizes), news.count, news.now_s)
 
 
 class SharedPlacer(Placer):
@@ -218,12 +234,12 @@ class SharedPlacer(Placer):
     def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for."""
         super().count_asked(q)
-        self._outbox.place(q.node_id)
+        self._outbox.place(q.node_id, urgent=True)
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it."""
         super().count_granted(live, q)
-        self._outbox.place(live.node_id)
+        self._outbox.place(live.node_id, urgent=q is None)
 
 
 def shared_parts(

@@ -6,12 +6,11 @@ from contextlib import suppress
 from typing import Final
 
 from policies.errors import PolicyFaultError
-from policies.model import Resources
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.workers.news import InLine, News, is_used
+from rm_proxy.coordinator.workers.news import InLine, News, is_used, own_of
 from rm_proxy.coordinator.workers.outbox import SharedLine, SharedUsage
 
-_NOTHING: Final = Resources()
+_NO_CHARGE: Final = ("", "", 0, 0.0, 0, 0.0, 0, 0.0)
 
 
 class _PeerState:
@@ -61,7 +60,7 @@ class Peers:
             before, node = known.places.pop(node_id, ()), self._coordinator.nodes.get(node_id)
             if node is None:
                 continue
-            node.replace_reserved(before, places)
+            node.replace_reserved(before, {key: own_of(place) for key, place in places.items()})
             if places:
                 known.places[node_id] = tuple(places)
 
@@ -72,7 +71,7 @@ class Peers:
             return
         self._places(known, News(places={node_id: {} for node_id in known.places}))
         for attempt_id in known.charges:
-            self._usage.charge_elsewhere(attempt_id, ("", "", _NOTHING, _NOTHING, _NOTHING))
+            self._usage.charge_elsewhere(attempt_id, _NO_CHARGE)
         for attempt_id in known.line:
             self._line.waits_elsewhere(attempt_id, InLine(0.0))
         for app_id in known.outlooks:

@@ -316,7 +316,8 @@ class Front:
         if data and not end_of_line and len(data) < PEEK_BYTES:
             loop = asyncio.get_running_loop()
             loop.remove_reader(sock)
-            loop.call_later(PEEK_AGAIN_S, self._watch, sock)
+            waited_s = REST_WAIT_S - (self._peeking[sock].when() - loop.time())
+            loop.call_later(max(PEEK_AGAIN_S, waited_s / 2), self._watch, sock)  # one that is slow costs little
             return
         self._forget(sock)
         if data:

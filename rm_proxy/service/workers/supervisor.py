@@ -202,6 +202,7 @@ class WorkerSupervisor:
         watchdog.alive()
         if not self._is_ready and all(child.serves for child in self._children.values()):
             self._is_ready = True
+            log.info("all processes of the proxy serve", workers=self._count)
             fdstore.ready()
 
     def _end(self, child: _ProxyProcess) -> None:

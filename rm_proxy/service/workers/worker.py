@@ -19,6 +19,7 @@ from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.security import Security
 from quicksilver.common.messages import Ack, Grants, ReloadAnswer, ReloadRequest
+from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.reports.frames import FrameKind
 from quicksilver.common.settings.reload import How, ReloadRefusedError, on_hangup, process_user
@@ -48,6 +49,7 @@ STARTS: Final = b"starts"
 """Signs of life."""
 SERVES: Final = b"serves"
 log = get_logger(__name__)
+_seldom = Seldom()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,7 @@ class Worker:
         loop.add_reader(supervisor, self._from_supervisor, supervisor)
         loop.add_reader(front, self._from_front, front)
         self._serves = True
+        supervisor.send(SERVES)
         log.info("worker serves", worker=self._spread.own, attempts=self.proxy.recovery.restored)
         await self._stop.wait()
         for end in (supervisor, front):
@@ -171,12 +174,16 @@ class Worker:
 
     def _from_front(self, front: socket.socket) -> None:
         for message, ends in sockets.receive(front):
-            if isinstance(message, sockets.RestSocket):
+            if isinstance(message, sockets.RestSocket) and len(ends) == 1:
                 self._rest.put_nowait(ends[0])
-            elif isinstance(message, sockets.MasterLogin):
+            elif isinstance(message, sockets.MasterLogin) and len(ends) == 2:
                 self._spawn(adopt(ContinuedConnection(self._parts, message), *ends))
             elif isinstance(message, sockets.RmState) and message.is_open != self.proxy.upstream.let_in:
                 self.proxy.upstream.changed(message.is_open)
+            elif isinstance(message, sockets.RestSocket | sockets.MasterLogin):  # no descriptors are left
+                _seldom.warning("a connection did not come whole from the front", sockets=len(ends))
+                for end in ends:
+                    end.close()
 
     async def _rest_connections(self) -> AsyncIterator[socket.socket]:
         while True:

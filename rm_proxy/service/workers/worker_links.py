@@ -19,6 +19,8 @@ from rm_proxy.coordinator.workers.news import News
 
 EXCHANGE_S: Final = 0.005
 """Time between two batches (own): how old the picture of what other workers do may be."""
+LATE_S: Final = 0.05
+"""How long news may wait for others that only says what came free (own)."""
 UNREAD_BYTES: Final = 64 << 20
 """Bytes that wait for another worker to read them; with more the link is closed, and that worker is started anew."""
 _LENGTH: Final = struct.Struct("!I")
@@ -128,6 +130,8 @@ class Links:
         self._broadcast = Broadcast()
         self._letters: dict[int, Letter] = {}
         self._flush: asyncio.TimerHandle | None = None
+        self._is_soon = False
+        """Whether it leaves as soon as it may."""
         self._sent_s = 0.0
 
     @property
@@ -159,15 +163,20 @@ class Links:
         self.soon()
         return self._letters.setdefault(worker, Letter())
 
-    def soon(self) -> None:
-        """Send EXCHANGE_S after the last batch, at once where that is over."""
-        if self._flush is None:
-            loop = asyncio.get_running_loop()
-            self._flush = loop.call_at(max(loop.time(), self._sent_s + EXCHANGE_S), self.send)
+    def soon(self, urgent: bool = True) -> None:
+        """Send EXCHANGE_S after the last batch, at once where that is over; what is not urgent waits for LATE_S."""
+        if self._is_soon or (self._flush is not None and not urgent):
+            return
+        loop = asyncio.get_running_loop()
+        if self._flush is not None:
+            self._flush.cancel()
+        self._is_soon = urgent
+        at_s = max(loop.time(), self._sent_s + EXCHANGE_S) if urgent else loop.time() + LATE_S
+        self._flush = loop.call_at(at_s, self.send)
 
     def send(self) -> None:
         """Send what there is now."""
-        flush, self._flush = self._flush, None
+        flush, self._flush, self._is_soon = self._flush, None, False
         if flush is not None:
             flush.cancel()
         self._sent_s = asyncio.get_running_loop().time()

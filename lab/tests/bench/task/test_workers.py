@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -208,6 +209,7 @@ def test_the_front_is_replaced_and_all_end_with_the_supervisor(tmp_path: Path) -
         with WorkersProcess(plot, tmp_path / "log") as proxy:
             proxy.start()
             pids = proxy.pids()
+            _until_ready(tmp_path / "log")
             front = psutil.Process(pids["front"])
             front.kill()
             psutil.wait_procs([front], PATIENCE_S)
@@ -217,6 +219,13 @@ def test_the_front_is_replaced_and_all_end_with_the_supervisor(tmp_path: Path) -
             os.kill(pids["supervisor"], signal.SIGKILL)
             _, alive = psutil.wait_procs(children, PATIENCE_S)
             assert not alive
+
+
+def _until_ready(log: Path) -> None:
+    end_s = time.monotonic() + PATIENCE_S
+    while "all processes of the proxy serve" not in log.read_text():
+        assert time.monotonic() < end_s, log.read_text()
+        time.sleep(0.1)
 
 
 @pytest.mark.long
