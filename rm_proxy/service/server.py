@@ -127,6 +127,8 @@ class Proxy:
         self.reloader = ProxyReloader(self.coordinator, self.writer, self.metrics, settings, policies_source, security)
         self.order_bypass, self.reload = self.bypass.order, self.reloader.reload
         """What an admin's calls lead to."""
+        self.problems: Callable[[], list[str]] = list
+        """Returns what else is wrong, in one worker of several."""
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
@@ -379,7 +381,7 @@ class Proxy:
                 upstream_down=self.upstream.down,
                 encrypted_s=self.connections.encrypted_s,
                 no_grants=coordinator.grants.why_none,
-                bypass=self.bypass.problems(),
+                bypass=self.bypass.problems() + self.problems(),
                 bypass_ordered=self.bypass.ordered(),
             )
         )

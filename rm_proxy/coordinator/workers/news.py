@@ -68,7 +68,7 @@ class PlacedApart(NamedTuple):
     queue: str
     user: str
     sizes: Sizes
-    count: int
+    placed: int
     now_s: float
 
 

@@ -105,9 +105,9 @@ class Outbox:
             self.place(node_id, urgent=False)
 
     def round(self, attempts: Collection[Attempt], outlook_of: Callable[[str], Outlook]) -> None:
-        """Look once a second for places that were given up, and for changes of the applications' outlooks."""
+        """Look once a second for places that were given up, and for new outlooks of applications with containers."""
         self._nodes.update(dict.fromkeys(self._places))
-        known = {attempt.app_id: outlook_of(attempt.app_id) for attempt in attempts}
+        known = {attempt.app_id: outlook_of(attempt.app_id) for attempt in attempts if len(attempt.live)}
         for app_id, outlook in known.items():
             before = self._outlooks.get(app_id)
             if before is None or _differs(before, outlook):
@@ -221,7 +221,7 @@ class SharedLine(CentralQueue):
     def placed_elsewhere(self, news: PlacedApart) -> None:
         """Note that an application of another worker got places, and did not wait."""
         app = AppView("", queue=news.queue, user=news.user)
-        super().placed(app, sizes_of(news.sizes), news.count, news.now_s)
+        super().placed(app, sizes_of(news.sizes), news.placed, news.now_s)
 
 
 class SharedPlacer(Placer):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from starlette.types import Scope
 
 from quicksilver.common.http.rest_errors import ApiError
-from quicksilver.common.messages import Ack, ContainerEvent, Grants, Report
+from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grants, Report
 from quicksilver.common.reports.deltas import DeltaReader
 from quicksilver.common.reports.frames import FrameError, FrameKind
 from rm_proxy.api.received_report import read_delta, read_report
@@ -19,6 +19,8 @@ from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.service.report_handler import ReportHandler
 from rm_proxy.service.workers.node_acks import NodeAcks
 from rm_proxy.service.workers.worker_links import Letter, Links
+
+_NO_END: Final = (EventKind.HELD, EventKind.STARTED)
 
 
 class WorkerReports(ReportHandler):
@@ -32,6 +34,8 @@ class WorkerReports(ReportHandler):
         """Of nodes that report to other workers."""
         self._settled: dict[str, tuple[str, int]] = {}
         """By node: what its worker knows is settled here."""
+        self._is_urgent = False
+        """Whether a container ended by the last report: another one may have its place."""
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
         """Return the answer to a report. Raises ApiError as any proxy does, and where another worker has the node."""
@@ -50,7 +54,7 @@ class WorkerReports(ReportHandler):
 
     def pass_on(self, node_id: str, kind: FrameKind, body: bytes) -> None:
         """Have the other workers handle a frame."""
-        self._links.broadcast().reports.append((node_id, int(kind), body))
+        self._links.broadcast(self._is_urgent).reports.append((node_id, int(kind), body))
 
     def handle_elsewhere(self, node_id: str, kind: int, body: bytes) -> None:
         """Handle a frame of a node that reports to another worker."""
@@ -78,16 +82,18 @@ class WorkerReports(ReportHandler):
         settled = report.boot, ack.events_to
         if report.events and self._settled.get(node_id) != settled:
             self._settled[node_id] = settled
-            self._links.letter(worker).acks[node_id] = settled
+            self._links.letter(worker, urgent=False).acks[node_id] = settled
         if ack.drop or ack.shed or ack.promoted:
             add_orders(self._links.letter(worker), node_id, ack)
 
     def _new_events(self, node_id: str, report: Report) -> Sequence[ContainerEvent]:
         """Record the new events of this worker's containers, and return them."""
+        self._is_urgent = False
         if not report.events:
             return ()
         of_container, own = self._spread.of_container, self._spread.own
         events = self._coordinator.reports.new_events(node_id, report)
+        self._is_urgent = any(event.kind not in _NO_END for event in events)
         mine = [event for event in events if of_container(event.container_id) == own]
         for event in mine:
             self._record(node_id, report.boot, event)

@@ -90,6 +90,7 @@ class Worker:
         self._peers = Peers(self.proxy.coordinator, usage, central)
         self.proxy.reloader.unfit = unfit_policies
         self.proxy.order_bypass, self.proxy.reload = self._order_bypass, self._reload
+        self.proxy.problems = lambda: [f"worker {number} is down, and is started anew" for number in self._lost_s]
         self._parts = self.proxy.connection_parts()
         self._rest = asyncio.Queue[socket.socket]()
         self._tasks: set[asyncio.Task[None]] = set()

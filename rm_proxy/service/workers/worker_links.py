@@ -20,7 +20,7 @@ from rm_proxy.coordinator.workers.news import News
 EXCHANGE_S: Final = 0.005
 """Time between two batches (own): how old the picture of what other workers do may be."""
 LATE_S: Final = 0.05
-"""How long news may wait for others that only says what came free (own)."""
+"""How long news may wait for which nobody waits (own): of places that were given up, of containers that started."""
 UNREAD_BYTES: Final = 64 << 20
 """Bytes that wait for another worker to read them; with more the link is closed, and that worker is started anew."""
 _LENGTH: Final = struct.Struct("!I")
@@ -153,14 +153,14 @@ class Links:
         link.write(_packed(self._begun(worker)))
         self._open[worker] = link
 
-    def broadcast(self) -> Broadcast:
-        """Return the batch for all others that leaves next; it leaves soon."""
-        self.soon()
+    def broadcast(self, urgent: bool = True) -> Broadcast:
+        """Return the batch for all others that leaves next."""
+        self.soon(urgent)
         return self._broadcast
 
-    def letter(self, worker: int) -> Letter:
-        """Return the batch for one worker that leaves next; it leaves soon."""
-        self.soon()
+    def letter(self, worker: int, urgent: bool = True) -> Letter:
+        """Return the batch for one worker that leaves next."""
+        self.soon(urgent)
         return self._letters.setdefault(worker, Letter())
 
     def soon(self, urgent: bool = True) -> None:

@@ -148,6 +148,7 @@ def test_a_new_link_gets_all_that_holds() -> None:
 def test_what_a_worker_did_goes_with_it() -> None:
     first, second, am = pair()
     am.asks(row("*", 30))
+    am.gets(*am.granted())
     first.outbox.round(list(first.world.attempts.living()), lambda app: first.world.durations.outlook.of_app(app, 1.0))
     second.hears(first)
     assert second.free() == 0 and len(second.world.central) == 1
@@ -161,6 +162,7 @@ def test_what_a_worker_did_goes_with_it() -> None:
 
 def test_an_outlook_is_sent_when_it_changed_by_a_tenth() -> None:
     first, second, am = pair()
+    am.gets(*am.granted())
 
     def round_at(now_s: float) -> None:
         first.world.durations.outlook.round()
