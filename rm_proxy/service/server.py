@@ -106,10 +106,9 @@ class Proxy:
         makers: Makers = Makers(),
     ) -> None:
         """Prepare. sections: further sections of the settings file that are in force, for /conf."""
-        self.settings, self.security = settings, security
+        self.settings, self.security, self._wrapped = settings, security, makers.rest
         self._sections = {"proxy": settings, "security": security.settings, **(sections or {})}
         self.endpoints: Endpoints = settings.endpoints(conf)
-        self._wrapped = makers.rest
         self.metrics = ProxyMetrics()
         self.metrics.queues.max_queues = settings.metrics_queues
         self.metrics.set_gauges = self._set_gauges
