@@ -155,7 +155,9 @@ def _beside_one(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
     """Measure a proxy of one process, then the plan's; return the figures of the latter with the comparison."""
     single = _once(replace(plan, workers=1), progress)
     several = _once(plan, progress)
-    return several | {"one_us_per_task": single["cpu_us_per_task"], "speed_up": speed_up(several, single, plan.workers)}
+    ratio = min(single["completed_ratio"], several["completed_ratio"])
+    comparison = {"one_us_per_task": single["cpu_us_per_task"], "speed_up": speed_up(several, single, plan.workers)}
+    return several | comparison | {"completed_ratio": ratio}
 
 
 def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
