@@ -387,6 +387,7 @@ def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) ->
         "active": True,
         "drop": ["container_x"],
         "drop_reason": "",
+        "known": [],
         "targets": None,
         "shed": [],
         "drain": None,
