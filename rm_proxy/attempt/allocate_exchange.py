@@ -90,6 +90,22 @@ def _strip(call: OpenRequest, exclusions: Exclusions, blacklist: frozenset[str])
         exclusions.strip(call.late, blacklist)
 
 
+class _RowBound:
+    """How many rows are remembered at most: they are counted where that would be too many."""
+
+    __slots__ = ("at_most",)
+
+    def __init__(self) -> None:
+        self.at_most = MAX_ROWS_KEPT
+
+    def exceeded(self, table: AskTable, more: int) -> bool:
+        """Return whether more rows are too many to remember."""
+        self.at_most += more
+        if self.at_most > MAX_ROWS_KEPT:
+            self.at_most = row_count(table) + more
+        return self.at_most > MAX_ROWS_KEPT
+
+
 class AllocateExchange:
     """Requests and answers are serialised AllocateRequest/ResponseProtos."""
 
@@ -120,8 +136,7 @@ class AllocateExchange:
         """Whether an answer came since the last request: only then an ask can have been left ungranted."""
         self._reported_ends: frozenset[str] = frozenset()
         """Completions in the last answer, until the next request confirms them."""
-        self._rows_at_most = MAX_ROWS_KEPT
-        """No more rows than so many are remembered; they are counted where this would exceed the limit."""
+        self._rows = _RowBound()
         self._costly = ""
         """Why the next request passes unread, and long ones after it; "" where they are read."""
         self._spare: OpenRequest | None = None
@@ -211,7 +226,7 @@ class AllocateExchange:
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
         tracked = self._tracked
-        if tracked and request.ask and self._has_too_many(len(request.ask)):
+        if tracked and request.ask and self._rows.exceeded(self._table, len(request.ask)):
             return self._pass_unread(body, f"it has more than {MAX_ROWS_KEPT} rows")
         moved = self._registration.resync is not None and self._continue(request)
         self._request_id, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
@@ -256,13 +271,6 @@ class AllocateExchange:
     @property
     def _tracked(self) -> bool:
         return self._registration.state is not AttemptState.UNTRACKED
-
-    def _has_too_many(self, more: int) -> bool:
-        """Return whether more rows are too many to remember."""
-        self._rows_at_most += more
-        if self._rows_at_most > MAX_ROWS_KEPT:
-            self._rows_at_most = row_count(self._table) + more
-        return self._rows_at_most > MAX_ROWS_KEPT
 
     def _pass_unread(self, body: bytes, why: str) -> bytes | None:
         """Let a request pass that is too large to be read; from it on the attempt's asks pass as they are.

@@ -88,7 +88,7 @@ class NodeRanking:
         last_label, last_size, ranked = self._last
         if size is not last_size or label != last_label:
             key = label, size
-            ranked = self._ranked.pop(key, None) or _Ranked(dict.fromkeys(nodes))
+            ranked = self._ranked.pop(key) if key in self._ranked else _Ranked(dict.fromkeys(nodes))
             if len(self._ranked) >= MAX_SIZES:
                 del self._ranked[next(iter(self._ranked))]
             self._ranked[key] = ranked

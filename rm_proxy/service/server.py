@@ -153,8 +153,7 @@ class Proxy:
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
-        self._warned_of_promotion = False
-        self._warned_of_grants = ""
+        self._warned_of_promotion, self._warned_of_grants = False, ""
         self._rest: asyncio.Task[None] | None = None
 
     def _key_reports(self, use_ip: bool) -> KeyReports:

@@ -13,7 +13,7 @@ from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grants, 
 from quicksilver.common.reports.deltas import DeltaReader
 from quicksilver.common.reports.frames import FrameError, FrameKind
 from rm_proxy.api.received_report import read_delta, read_report
-from rm_proxy.api.report_connections import ReportConnections
+from rm_proxy.api.report_connections import Answer, ReportConnections
 from rm_proxy.coordinator.workers.outbox import Outbox
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.service.report_handler import ReportHandler
@@ -120,14 +120,18 @@ class WorkerReportConnections(ReportConnections):
         super().__init__(*parts, **settings)
         self._spread, self._links = spread, links
 
-    async def grant(self, node_id: str, message: Grants) -> bool:
-        """Send grants by the node's worker; return False where no connection takes them."""
+    def grant(self, node_id: str, message: Grants, answered: Answer) -> bool:
+        """Send grants by the node's worker; return False where no connection takes them. Raises UnreachableError.
+
+        answered: called once; for another worker's node at once, as that worker tries again what fails.
+        """
         worker, links = self._spread.of_node(node_id), self._links
         if worker == self._spread.own:
-            return await super().grant(node_id, message)
+            return super().grant(node_id, message, answered)
         if worker not in links.open:
             return False
         links.letter(worker).grants.append((node_id, message.model_dump_json(exclude_defaults=True).encode()))
+        answered(None)
         return True
 
     def notify(self, node_id: str, orders: Callable[[], Ack | None]) -> None:

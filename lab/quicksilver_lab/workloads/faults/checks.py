@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import requests
 
+from quicksilver.common.own_numbers import FIRST_NUMBER
 from quicksilver_lab.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.cluster.processes import containers_below
 from quicksilver_lab.workloads.rest import get_json
-from rm_proxy.attempt.lost_containers import FIRST_NUMBER
 
 _LAUNCH: Final = re.compile(r"launchContainer: \[.*/(container_\w+)/default_container_executor\.sh")
 _UNLAUNCHED: Final = re.compile(
