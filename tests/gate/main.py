@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tests.gate import report
 from tests.gate.runner import Result, Runner, pytest_command
-from tests.gate.steps import ALL, GATE, SEED, Step
+from tests.gate.steps import ALL, ALONE_MARK, GATE, SEED, Step
 from tests.paths import ROOT
 
 RUN: Final = ROOT / "run"
@@ -88,4 +88,4 @@ def print_tables(junits: Sequence[Path], root: Path) -> None:
 def alone_modules(root: Path) -> list[str]:
     """Return the modules with tests that run alone; to read all others takes long."""
     paths = (path for folder in ("tests", "apps/tests", "lab/tests") for path in (root / folder).rglob("test_*.py"))
-    return sorted(str(path.relative_to(root)) for path in paths if "mark.alone" in path.read_text())
+    return sorted(str(path.relative_to(root)) for path in paths if ALONE_MARK in path.read_text())

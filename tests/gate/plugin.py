@@ -19,6 +19,7 @@ from xdist.remote import Producer
 from xdist.workermanage import WorkerController
 
 from tests.gate import lanes, stacks
+from tests.gate.steps import ALONE_MARK
 
 TEARDOWN_S: Final = 300
 """What a test that failed has for its end and its teardown, before its process ends."""
@@ -39,6 +40,12 @@ def pytest_configure_node(node: WorkerController) -> None:
 
 def _units_file(config: pytest.Config) -> Path:
     return Path(tempfile.gettempdir()) / f"quicksilver-units-{os.getpid()}-{id(config)}.json"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a test that no step of `make test-all` would run. Raises pytest.UsageError."""
+    if item.get_closest_marker("alone") is not None and ALONE_MARK not in item.path.read_text():
+        raise pytest.UsageError(f"{item.nodeid} runs alone, and is not found: name {ALONE_MARK} in its own module")
 
 
 @pytest.hookimpl(trylast=True)

@@ -12,6 +12,8 @@ _REAL: Final = ("promise", "hadoop", "cgroup", "docker", "kerberos", "postgres",
 FOREIGN: Final = (*_REAL, "browser", "packages", "daemon", "long", "alone")
 """Markers of tests that the first step leaves out."""
 _DEAL: Final = ("--dist", "loadscope", "--no-loadscope-reorder")
+ALONE_MARK: Final = "mark.alone"
+"""What stands in each module with tests that run alone: the step finds them by it."""
 SHARE: Final = "QUICKSILVER_TEST_EPISODES"
 SEED: Final = "QUICKSILVER_TEST_SEED"
 

@@ -293,3 +293,13 @@ def test_a_control_group_with_processes_is_left_to_its_owner(tmp_path: Path) -> 
     (used / "cgroup.procs").write_text("17\n")
     assert leftovers.remove_groups(before, leftovers.Machine.now(tmp_path)) == []
     assert used.is_dir() and idle.is_dir() and other.is_dir()
+
+
+def test_a_test_that_no_step_would_find_is_refused(toy: Callable[..., Path]) -> None:
+    marks = "import pytest\n\nMARKS = [pytest.mark.alone]\n"
+    folder = toy(marks=marks, test_hidden="from marks import MARKS\n\npytestmark = MARKS\n\n\n" + PASSES)
+    command = [sys.executable, "-m", "pytest", *PLUGINS, "-p", "tests.gate.plugin", "test_hidden.py"]
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{folder}", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode != 0
+    assert "test_hidden.py::test_it runs alone, and is not found" in ended.stdout + ended.stderr

@@ -21,7 +21,7 @@ from quicksilver_lab.cluster.hosts.host_cluster import HostCluster, HostDaemons,
 from quicksilver_lab.cluster.hosts.network_spec import NetworkSpec
 from tests.real.hosts.worlds import INSECURE, MARKS, host_spec
 
-pytestmark = list(MARKS)
+pytestmark = [*MARKS, pytest.mark.alone]
 SKEW_S: Final = 300
 _MODULE: Final = ("python", "-m", "quicksilver")
 _SHIFTED: Final = """\

@@ -14,7 +14,7 @@ from quicksilver_lab.workloads.distributed_shell import start_shell
 from tests.real.hosts.test_partitions import TASK_S, TASKS, Outcome, dropped, finish, running
 from tests.real.hosts.worlds import MARKS, host_daemons, host_spec, until
 
-pytestmark = list(MARKS)
+pytestmark = [*MARKS, pytest.mark.alone]
 ZOOKEEPER = 8050
 
 

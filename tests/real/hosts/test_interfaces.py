@@ -14,7 +14,7 @@ from quicksilver_lab.cluster.hosts.host_cluster import HostCluster, HostDaemons,
 from quicksilver_lab.cluster.hosts.network_spec import NetworkSpec
 from tests.real.hosts.worlds import CORES, MARKS, host_daemons, host_spec, sidecar_counts
 
-pytestmark = list(MARKS)
+pytestmark = [*MARKS, pytest.mark.alone]
 NETWORK = NetworkSpec(nodes_per_rack=1)
 EVERYWHERE = {"yarn.nodemanager.bind-host": "0.0.0.0", "yarn.resourcemanager.bind-host": "0.0.0.0"}
 

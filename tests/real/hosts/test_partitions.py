@@ -22,7 +22,7 @@ from quicksilver_lab.workloads.rest import get_json
 from tests.real.failures.restarts import states
 from tests.real.hosts.worlds import MARKS, host_daemons, host_spec, until
 
-pytestmark = list(MARKS)
+pytestmark = [*MARKS, pytest.mark.alone]
 TASKS, TASK_S = 48, 5
 """Of each job: two waves and more on 24 cores."""
 CUT_S: Final = 20.0

@@ -17,7 +17,7 @@ from quicksilver_lab.workloads.distributed_shell import shell_arguments
 from quicksilver_lab.workloads.faults import checks
 from tests.real.hosts.worlds import CORES, MARKS, host_daemons, host_spec, rack_of, sidecar_counts, until
 
-pytestmark = list(MARKS)
+pytestmark = [*MARKS, pytest.mark.alone]
 LABEL = "ssd"
 LABELLED = ("node4", "node8")
 WITH_ATTRIBUTE = ("node2", "node6")

@@ -19,8 +19,8 @@ from quicksilver_lab.cluster.hosts.host_spec import HostSpec
 T = TypeVar("T")
 CORES: Final = 2
 """Of each node."""
-MARKS: Final = (pytest.mark.hadoop, pytest.mark.netns, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(590))
-"""Twelve NodeManagers, twelve sidecars and the way between racks want the whole machine."""
+MARKS: Final = (pytest.mark.hadoop, pytest.mark.netns, pytest.mark.long, pytest.mark.timeout(590))
+"""And `alone`: twelve NodeManagers, twelve sidecars and the way between racks want the whole machine."""
 _POLL_S: Final = 0.2
 
 

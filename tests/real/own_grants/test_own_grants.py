@@ -10,7 +10,7 @@ import pytest
 
 from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons
-from quicksilver_lab.cluster.runtime.releases import RELEASES
+from quicksilver_lab.cluster.runtime.releases import DEFAULT, RELEASES
 from quicksilver_lab.cluster.tracker_relays import TrackerRelays
 from tests.promise.conftest import running_cluster
 from tests.promise.helpers import running, until
@@ -49,17 +49,21 @@ def restarted_relay(relays: TrackerRelays) -> None:
         relays.start(name)
 
 
-@pytest.mark.parametrize("version", RELEASES)
-def test_mapreduce_runs_on_containers_of_our_own(version: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "setting"), [*((version, True) for version in RELEASES), (DEFAULT, "ahead"), ("3.1.1", "ahead")]
+)
+def test_mapreduce_runs_on_containers_of_our_own(version: str, setting: bool | str, tmp_path: Path) -> None:
     spec = spec_of(tmp_path / "cluster", version).model_copy(update={"own_grants": True, "tracker_relay": True})
     relayed = Cluster(spec)
     with (
         TrackerRelays(relayed, [LocalDaemons(relayed).proxy_rest.url]) as relays,
         running_cluster(spec) as cluster,
-        running(cluster, {}, "own", proxy={"own_grants": True}) as stack,
+        running(cluster, {}, "own", proxy={"own_grants": setting}) as stack,
     ):
         keys_are_known(stack)
         result, tally = ran_pi(cluster, "own", MAPS)
+        early = re.search(r'own_grants_total\{result="ahead"\} (\d+)', metrics(stack))
+        assert (early is not None and int(early[1]) > 0) == (setting == "ahead"), early
         own = own_containers(cluster, result.application_id)
         assert tally.rm_opportunistic == 0 and len(own) >= MAPS, (tally, own)
         assert tally.nm_opportunistic == tally.ran, tally
