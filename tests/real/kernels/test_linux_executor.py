@@ -22,6 +22,7 @@ from quicksilver_lab.cluster.local_daemons import LocalDaemons
 from quicksilver_lab.workloads.servers.dockerd import Dockerd, missing
 from sidecar.resizer.cgroup import files
 from tests.real.kernels.executor_node import (
+    CPU,
     HADOOP,
     TOP,
     V2,
@@ -105,7 +106,8 @@ def cluster(executor: LinuxExecutor) -> Iterator[Cluster]:
         yield one
     finally:
         one.stop()
-        files.remove_empty([*TOP.glob("container_*"), TOP])
+        tops = [TOP] if V2 else CPU.parent.glob(f"*/{TOP.name}")  # Docker makes them for each controller
+        files.remove_empty(group for top in tops for group in (*top.glob("container_*"), top))
 
 
 @pytest.fixture
