@@ -113,7 +113,7 @@ class GrantAnnouncer:
         self._sent.add(node_id)
         try:
             on_its_way = self._by_connection(node_id, message, partial(self._answered, node_id, message, time.time()))
-        except Exception:  # noqa: BLE001 - it is met again in a task, and reported there
+        except QuicksilverError:  # a task tries again, and reports it
             on_its_way = False
         if not on_its_way:
             self._sent.discard(node_id)

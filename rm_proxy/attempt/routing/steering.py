@@ -136,7 +136,7 @@ class Steering:
             self._cluster.line.waits_no_more(self._router.attempt_id, placed, now_s)
 
     def _begin(self, view: RequestView | None, now_s: float) -> None:
-        """Enter what waits for a place into the central queue; into `_apart` alone while nobody else waits."""
+        """Enter the wanted containers into the central queue, or into `_apart` while no other application waits."""
         self._apart = {}
         if view is not None and not self.queued and self._cluster.line.idle:
             self._apart = self._sizes(view)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -82,8 +83,8 @@ def sizes_of(sizes: Sizes) -> dict[LabelledSize, int]:
     return {(label, Resources(memory_mb, vcores)): count for label, memory_mb, vcores, count in sizes}
 
 
-_app_fields: Final = attrgetter(*list(AppView.__dataclass_fields__)[:12])
-"""All of an application but sizes, which no policy of the central queue looks at."""
+_app_fields: Final = attrgetter(*takewhile(lambda name: name != "asked_g_size", AppView.__dataclass_fields__))
+"""The fields of an application before its sizes; no policy of the central queue looks at what follows."""
 
 
 def demand_tuple(demand: Demand) -> tuple[Any, ...]:
