@@ -18,12 +18,14 @@ pytestmark = [pytest.mark.netns, pytest.mark.skipif(os.geteuid() != 0, reason="n
 PORT = 9000
 
 
-def mounts() -> list[str]:
-    return Path("/proc/self/mountinfo").read_text().splitlines()
+def mounts(folder: Path) -> tuple[Path, list[str]]:
+    """Return this thread's mount namespace, and its mounts of hosts files and of a folder; other tests mount, too."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    return Path("/proc/thread-self/ns/mnt").readlink(), [s for s in lines if "/etc/hosts" in s or str(folder) in s]
 
 
 def test_hosts_reach_each_other_by_name_and_nothing_is_left(tmp_path: Path) -> None:
-    before = mounts(), Path("/etc/hosts").read_text(), socket.gethostname(), Path.cwd()
+    before = mounts(tmp_path), Path("/etc/hosts").read_text(), socket.gethostname(), Path.cwd()
     network = NetworkSpec(racks=2, nodes_per_rack=1, delay_ms=50, loss_ratio=0.0)
     with on_hosts(HostSpec(workdir=tmp_path, network=network, nodes=2)) as hosts:
         assert socket.gethostname() == "client"
@@ -38,7 +40,7 @@ def test_hosts_reach_each_other_by_name_and_nothing_is_left(tmp_path: Path) -> N
         with pytest.raises(OSError, match=r"timed out|unreachable"):
             socket.create_connection(("node2", PORT), timeout=1)
         pids = list(hosts.pids.values())
-    assert (mounts(), Path("/etc/hosts").read_text(), socket.gethostname(), Path.cwd()) == before
+    assert (mounts(tmp_path), Path("/etc/hosts").read_text(), socket.gethostname(), Path.cwd()) == before
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert not (tmp_path / "hosts.json").exists()
 
