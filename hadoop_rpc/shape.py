@@ -37,10 +37,12 @@ class Shape:
         """Return what `find` returns, and None also where `raw` is no whole frame, but a part of one or more."""
         after, behind = self._after, self._behind
         if len(raw) == self._size and raw.startswith(self._before) and raw.startswith(behind, after):
-            low, high = raw[after - 2], raw[after - 1]
-            if high < 0x80 < low and after - 2 == self._id_at:  # a call id of two bytes
-                body_at = after + len(behind)
-                return low & 0x7F | high << 7, after + len(self._tail), raw[body_at:]
+            low, high, at = raw[after - 2], raw[after - 1], self._id_at
+            if after - 2 == at and high < 0x80 <= low:  # a call id of two bytes
+                return low & 0x7F | high << 7, after + len(self._tail), raw[after + len(behind) :]
+            if after - 3 == at and high < 0x80 <= low and raw[at] > 0x7F:  # of three: after 8,191 calls
+                call_id = raw[at] & 0x7F | (low & 0x7F) << 7 | high << 14
+                return call_id, after + len(self._tail), raw[after + len(behind) :]
         if len(raw) < _HEADER or int.from_bytes(raw[:4], "big") != len(raw) - 4:
             return None
         parts = self.find(raw)

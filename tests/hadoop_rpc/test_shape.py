@@ -1,5 +1,6 @@
 """Headers that are read by comparing them with the last ones: the same events as a fresh connection gives."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from hadoop_rpc.shape import Shape
 from tests.examples import of_share
 
 CLIENT = ClientConnection(client_id=bytes(range(16)))
-CALL_IDS = st.one_of(st.integers(0, 300), st.integers(0, 0x7FFFFFFF))
+CALL_IDS = st.one_of(st.integers(0, 300), st.integers(8000, 17000), st.integers(0, 0x7FFFFFFF))
 BODIES = st.sampled_from((0, 1, 7, 126, 127, 128, 200, 16382, 16383, 16384, 16390)).map(lambda size: b"\x20" * size)
 METHODS = st.sampled_from(("allocate", "allocate", "registerApplicationMaster"))
 
@@ -121,3 +122,13 @@ def test_a_varint_without_end_is_left_to_the_reader_of_all_frames() -> None:
     assert shape.find(raw[:12]) is None
     answer = RpcResponseHeaderProto(callId=3, status=RpcResponseHeaderProto.SUCCESS).SerializeToString()
     assert shape.find(frame(answer, b"")) is None
+
+
+@pytest.mark.parametrize("first", [100, 8190, 16382, 2_097_150])
+def test_ids_of_all_lengths_are_read_by_comparing(first: int) -> None:
+    raw = [CLIENT.call("allocate", AM_PROTOCOL, b"\x20\x07", call_id=call_id) for call_id in range(first, first + 9)]
+    connection = server()
+    connection.receive_data(raw[0])
+    for call_id, frame_bytes in enumerate(raw[1:], first + 1):
+        parts = connection.like_last(frame_bytes)
+        assert parts is not None and (parts[0], parts[2]) == (2 * call_id, b"\x20\x07")  # zigzag
