@@ -9,7 +9,7 @@ thesis, containers may have any size, and containers that are never resized take
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from math import fsum, sqrt
+from math import fsum, inf, sqrt
 
 from policies.common.service_levels import level
 from sidecar.cpu_sharing.events import (
@@ -44,6 +44,13 @@ class Las:
         """Why no more containers may run side by side; "" when they may."""
         self._places: int | None = None
         self._now_s = 0.0
+        self._unmeasured: dict[str, CoreShare] = {}
+        """Those whose service is counted by wall time: nothing is accounted of them yet."""
+        self._is_surveyed = False
+        """Whether the next two are of the present shares."""
+        self._deadline_s: float | None = None
+        self._is_stuck = False
+        """Whether the resizer refused a resize that is to be tried again."""
         self._levels: dict[str, float] = {}
         """By application: the level of the service that its job attained over all nodes."""
         self._spared: frozenset[str] = frozenset()
@@ -52,8 +59,9 @@ class Las:
 
     def deadline_s(self) -> float | None:
         """Return the time of the next `SharingTurn`; None when time alone changes nothing."""
-        times = (at_s for share in self.shares.values() for at_s in self._times(share) if at_s > self._now_s)
-        return min(times, default=None)
+        if not self._is_surveyed:
+            self._survey()
+        return self._deadline_s
 
     def attained_s(self) -> float:
         """Return the attained service of the resizable containers together."""
@@ -81,6 +89,7 @@ class Las:
                 self._resized(event)
             return []
         self._advance(event.now_s)
+        self._is_surveyed = False
         arriving, by = False, ""
         match event:
             case Joined():
@@ -92,6 +101,7 @@ class Las:
                 by = self._pin(event.container_id)
             case Left():
                 self.shares.pop(event.container_id, None)
+                self._unmeasured.pop(event.container_id, None)
             case Served():
                 self._account(event)
             case Resized():
@@ -111,20 +121,29 @@ class Las:
 
     def _due(self, now_s: float) -> bool:
         """Return whether time alone may change a grant by `now_s`; without any such time a turn plans anew."""
-        before_s, known = self._now_s, False
+        deadline_s = self.deadline_s()
+        return self._is_stuck or deadline_s is None or deadline_s <= now_s
+
+    def _survey(self) -> None:
+        """Find the next time at which a grant may change, once for all events that change no share's times."""
+        now_s, soonest_s, stuck = self._now_s, inf, False
+        starve_s = self.rules.starve_quanta * self.rules.quantum_s
         for share in self.shares.values():
-            if share.stuck:
-                return True
-            for at_s in self._times(share):
-                if before_s < at_s <= now_s:
-                    return True
-                known |= at_s > before_s
-        return not known
+            if share.ready and share.resizable and not share.granted.runs and not share.stuck:
+                if now_s < share.idle_since_s + starve_s < soonest_s:  # most of a crowd stand still
+                    soonest_s = share.idle_since_s + starve_s
+                continue
+            stuck = stuck or bool(share.stuck)
+            for at_s in share.times_s(self.rules):
+                if now_s < at_s < soonest_s:
+                    soonest_s = at_s
+        self._deadline_s = None if soonest_s == inf else soonest_s
+        self._is_stuck, self._is_surveyed = stuck, True
 
     def _advance(self, now_s: float) -> None:
         seconds = max(0.0, now_s - self._now_s)
         self._now_s += seconds
-        for share in self.shares.values():
+        for share in self._unmeasured.values():
             share.serve(seconds)
 
     def _join(self, event: Joined) -> str:
@@ -134,7 +153,7 @@ class Las:
             event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole, event.app_id
         )
         share.go_on(event.story)
-        self.shares[share.id] = share
+        self.shares[share.id] = self._unmeasured[share.id] = share
         self._rank_jobs()
         return share.id if share.untouchable else ""
 
@@ -157,6 +176,7 @@ class Las:
         for container_id, cpu_s in event.cpu_s.items():
             if container_id in self.shares:
                 self.shares[container_id].account(cpu_s)
+                self._unmeasured.pop(container_id, None)
 
     def _resized(self, event: Resized) -> None:
         share = self.shares.get(event.container_id)
@@ -198,7 +218,7 @@ class Las:
     def _find_overdue(self) -> str:
         newest = ""
         for share in self.shares.values():
-            late = share.resizable and not share.ready and not share.overdue
+            late = not share.ready and share.resizable and not share.overdue
             if late and self._now_s >= share.joined_s + self.rules.ready_wait_s:
                 share.overdue, newest = True, share.id
         return newest
@@ -210,18 +230,25 @@ class Las:
 
     def _replan(self, arriving: bool, by: str) -> Iterator[CoreShare]:
         """Make the plan; yield the containers whose retry is due."""
-        taken = sum(share.vcores for share in self.shares.values() if share.untouchable)
+        taken = sum(share.vcores for share in self.shares.values() if not share.resizable or share.overdue)
         need = Need(max(0.0, self.rules.cores - taken), self.rules, self._now_s, arriving, self._places)
         shares = self._in_hand()
         yield from self._retries(shares, need)
         result = plan(shares, need, {share.id for share in shares if share.stuck})
-        started = [cid for cid, grant in result.grants.items() if self._gains(self.shares[cid], grant)]
-        if by in result.grants and not result.grants[by].runs:
+        grants = result.grants
+        planned = [  # without those that stand still and go on standing still
+            share
+            for share in shares
+            if not share.stuck and (share.granted.runs or grants[share.id] is not share.granted)
+        ]
+        changed = [share.id for share in planned if grants[share.id] != share.granted]
+        gaining = {share.id for share in planned if self._gains(share, grants[share.id])}
+        started = [cid for cid in grants if cid in gaining] if gaining else []
+        if by in grants and not grants[by].runs:
             by = ""
-        changed = [cid for cid, grant in result.grants.items() if grant != self.shares[cid].granted]
         whys = {cid: self._why(self.shares[cid], result, by, started) for cid in changed}
-        for cid, grant in result.grants.items():
-            share = self.shares[cid]
+        for share in planned:
+            grant, cid = grants[share.id], share.id
             if cid in whys:
                 share.by, share.why = whys[cid]
                 taker = self.shares.get(share.by)
@@ -230,7 +257,9 @@ class Las:
 
     @staticmethod
     def _gains(share: CoreShare, grant: CoreGrant) -> bool:
-        return share.amount(grant) > share.amount(share.granted) or (share.is_new and grant.runs)
+        if not grant.runs:
+            return False
+        return share.is_new or (grant is not share.granted and share.amount(grant) > share.amount(share.granted))
 
     def _retries(self, shares: Iterable[CoreShare], need: Need) -> Iterator[CoreShare]:
         """Yield due retries: a shrunk container gets its turn again; a running one if the plan would resize it.
@@ -282,35 +311,18 @@ class Las:
     def _commands(self, retried: list[CoreShare]) -> list[LasCommand]:
         changed = [(share, share.flight) for share in retried if share.flight is not None]
         for share in self.shares.values():
-            if share.to_restore(self._now_s):
-                share.flight = FULL
-                changed.append((share, FULL))
-        for share in self._in_hand():
-            if share.flight is not None or share.stuck:
+            if share.pinned:
+                if share.to_restore(self._now_s):
+                    share.flight = FULL
+                    changed.append((share, FULL))
+            elif share.granted is share.applied or share.flight is not None or share.stuck or not share.ready:
                 continue
-            if share.granted.cores == share.applied.cores:
+            elif share.granted.cores == share.applied.cores:
                 share.applied = share.granted
-                continue
-            share.flight = share.granted
-            changed.append((share, share.flight))
+            else:
+                share.flight = share.granted
+                changed.append((share, share.flight))
         return [_command(share, grant) for share, grant in sorted(changed, key=_takes_away_first)]
-
-    def _times(self, share: CoreShare) -> Iterator[float]:
-        """Return the times at which a container's grant may change by time alone."""
-        if share.pinned and share.stuck and share.flight is None and share.applied != FULL:
-            yield share.retry_at_s
-        if not share.resizable or share.overdue:
-            return
-        if not share.ready:
-            yield share.joined_s + self.rules.ready_wait_s
-        elif share.stuck:
-            if share.flight is None:
-                yield share.retry_at_s
-        elif share.running:
-            yield share.began_s + self.rules.quantum_s
-            yield share.protected_until_s
-        else:
-            yield share.starves_at_s(self.rules)
 
 
 def _as_planned(event: LasEvent, shares: Mapping[str, CoreShare]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -80,6 +80,26 @@ def _wishes(share: CoreShare, need: Need) -> Iterator[tuple[Key, float]]:
         yield (rest, level, 1, attained_s, 1 if runs else 0, share.id), share.vcores
 
 
+def _in_order(shares: Iterable[CoreShare], need: Need) -> list[tuple[Key, float]]:
+    """Return the wishes of all containers, the first to be served first.
+
+    Most of a crowd stand still and have one wish, which is made here.
+    """
+    now_s, rules = need.now_s, need.rules
+    starve_s = rules.starve_quanta * rules.quantum_s
+    rest = _IN_QUANTUM if rules.by_job else _REST
+    wishes: list[tuple[Key, float]] = []
+    for share in shares:
+        if share.is_new or share.granted.runs:
+            wishes.extend(_wishes(share, need))
+        elif share.protected_until_s <= now_s < share.idle_since_s + starve_s:
+            wishes.append(((rest, share.level, 1, share.attained_s, 0, share.id), share.vcores))
+        else:
+            wishes.append(((_STARVING, 0.0, 0, share.idle_since_s, 0, share.id), share.vcores))
+    wishes.sort()
+    return wishes
+
+
 class _Handout:
     """Hands out cores to one container after another."""
 
@@ -89,6 +109,10 @@ class _Handout:
         self._nothing_runs = not running
         self.parts: dict[str, float] = {}
         self.capped: set[str] = set()
+
+    def is_used_up(self) -> bool:
+        """Return whether nothing is left for any container that needs cores."""
+        return not self._free_cores and not self._nothing_runs
 
     def offer(self, share: CoreShare, up_to: float, *, starving: bool) -> None:
         """Give a container its part of the cores that are left, in sum no more than `up_to`.
@@ -136,12 +160,17 @@ def plan(shares: Collection[CoreShare], need: Need, pinned: Collection[str] = ()
     places = inf if need.places is None else need.places - len(holders)
     handout = _Handout(need, free_cores, places, any(share.amount(share.applied) > EPS for share in holders))
     by_id = {share.id: share for share in shares if share.id not in pinned}
-    for key, up_to in sorted(wish for share in by_id.values() for wish in _wishes(share, need)):
+    needs_cores = min((share.vcores for share in shares), default=0.0) > EPS
+    for key, up_to in _in_order(by_id.values(), need):
         handout.offer(by_id[key[-1]], up_to, starving=key[0] == _STARVING)
+        if needs_cores and handout.is_used_up():
+            break  # as for most of a crowd
     result = Plan(capped=handout.capped)
     for share_id, cores in handout.parts.items():
         full = cores >= by_id[share_id].vcores - EPS
         result.grants[share_id] = FULL if full else CoreGrant(round(cores, 6), True)
+    shrunk, frozen = _idle(need.rules.min_cores), _idle(0.0)
     for share in by_id.values():
-        result.grants.setdefault(share.id, idle_grant(share, need.rules))
+        if share.id not in result.grants:
+            result.grants[share.id] = frozen if share.way is Way.FREEZE else shrunk
     return result

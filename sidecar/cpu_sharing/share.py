@@ -107,7 +107,7 @@ class CoreShare:
     @property
     def running(self) -> bool:
         """Whether it is granted more than a sliver."""
-        return self.untouchable or (self.ready and self.granted.runs)
+        return (self.ready and self.granted.runs) or not self.resizable or self.overdue
 
     @property
     def cores(self) -> float | None:
@@ -152,6 +152,19 @@ class CoreShare:
     def over(self, rules: LasRules, now_s: float) -> bool:
         """Return whether its quantum is over; the end of its protection ends it too."""
         return now_s >= self.began_s + rules.quantum_s or self.began_s < self.protected_until_s <= now_s
+
+    def times_s(self, rules: LasRules) -> tuple[float, ...]:
+        """Return the times at which its grant may change by time alone; past ones change nothing."""
+        if not self.resizable or self.overdue:
+            is_retried = self.pinned and self.stuck and self.flight is None and self.applied != FULL
+            return (self.retry_at_s,) if is_retried else ()
+        if not self.ready:
+            return (self.joined_s + rules.ready_wait_s,)
+        if self.stuck:
+            return (self.retry_at_s,) if self.flight is None else ()
+        if self.granted.runs:
+            return self.began_s + rules.quantum_s, self.protected_until_s
+        return (self.starves_at_s(rules),)
 
     def starves_at_s(self, rules: LasRules) -> float:
         """Return when it starves, if it stands still until then."""

@@ -279,6 +279,12 @@ class LasMachine(RuleBasedStateMachine):
                     assert gone.attained_s >= other.attained_s - EPS, (gone, other, newcomer)
 
     @invariant()
+    def the_stored_deadline_is_the_true_one(self) -> None:
+        stored_s = self.las.deadline_s()
+        times = (at_s for share in self.las.shares.values() for at_s in share.times_s(self.las.rules))
+        assert stored_s == min((at_s for at_s in times if at_s > self.las._now_s), default=None)
+
+    @invariant()
     def everything_holds(self) -> None:
         self.room_is_not_exceeded()
         self.no_core_is_left_alone()
