@@ -6,8 +6,7 @@ A resizer attaches a container, limits it, restores its limits and detaches it. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quicksilver.common.errors import QuicksilverError
 
@@ -34,8 +33,7 @@ class ResizeRefusedError(QuicksilverError):
         self.gone, self.retriable = gone, retriable
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+class Leader(NamedTuple):
     """Where a container's processes begin: the session leader of its launch script, as the pid file names it."""
 
     pid: int
@@ -43,8 +41,7 @@ class Leader:
     """Unix time, against recycled process ids."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsage:
+class ContainerUsage(NamedTuple):
     """Use of a container since it was attached; None where the mechanism does not measure it."""
 
     cpu_s: float | None

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.resizer.base import Leader
 
@@ -20,8 +19,7 @@ _BEGAN_WITHIN_S: Final = 2.0
 """The boot time in /proc/stat is rounded, and moves when the clock is set."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerProcess:
+class ContainerProcess(NamedTuple):
     """A line of /proc/PID/stat."""
 
     pid: int

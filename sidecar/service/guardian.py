@@ -3,8 +3,8 @@
 The sidecar starts it with a pipe as its stdin (`sidecar.service.guardian_client`), and writes JSON lines: {"put": ID,
 "undo": ..} before a container is shrunk for the first time, {"del": ID} when it was detached, {"clean": [GROUP, ..]}
 for its parent groups. The end of the pipe means that the sidecar is gone, however it died: the guardian executes every
-undo that is left, and ends. It imports little, because it runs on every node. LABEL names the parent group, by which
-the next sidecar finds it.
+undo that is left, and ends. It imports little, because it runs on every node (dataclasses bring `inspect`, 1.2 MB).
+LABEL names the parent group, by which the next sidecar finds it.
 """
 
 from __future__ import annotations

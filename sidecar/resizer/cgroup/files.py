@@ -24,14 +24,14 @@ _REMEDIES: Final = {
 }
 
 
-def refused(container_id: str, path: Path, error: OSError) -> ResizeRefusedError:
+def refused(container_id: str, path: Path | str, error: OSError) -> ResizeRefusedError:
     """Return the exception for an error at a control file; a missing group or process means `gone`."""
     why = error.strerror or str(error)
     gone = error.errno in _GONE
     return ResizeRefusedError(container_id, str(path), why, remedy=_REMEDIES.get(error.errno or 0, ""), gone=gone)
 
 
-def write(path: Path, text: str, container_id: str) -> None:
+def write(path: Path | str, text: str, container_id: str) -> None:
     """Write a control file in one write; it is never created. Raises ResizeRefusedError."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def write(path: Path, text: str, container_id: str) -> None:
         raise refused(container_id, path, error) from error
 
 
-def read(path: Path, container_id: str = "") -> str:
+def read(path: Path | str, container_id: str = "") -> str:
     """Return a control file's text without the line end. Raises ResizeRefusedError."""
     try:
         return _text(path)
@@ -51,7 +51,7 @@ def read(path: Path, container_id: str = "") -> str:
         raise refused(container_id, path, error) from error
 
 
-def read_or_none(path: Path) -> str | None:
+def read_or_none(path: Path | str) -> str | None:
     """Return a control file's text, None when it or its group is gone. Raises ResizeRefusedError for the rest."""
     try:
         return _text(path)
@@ -124,7 +124,7 @@ def remove_empty(groups: Iterable[Path]) -> None:
                 raise refused("", group, error) from error
 
 
-def _text(path: Path) -> str:
+def _text(path: Path | str) -> str:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -177,8 +176,7 @@ class Cgroup1(Resizer):
             files.remove_empty(Path(group) for group in self.parents())
 
     def _thaw(self, container_id: str, container: Attached) -> None:
-        path = container.file("freezer.state")
-        if container.frozen and path is not None:
+        if container.frozen and (path := container.file("freezer.state")) is not None:
             files.write(path, "THAWED", container_id)
             container.frozen = False
 
@@ -190,7 +188,7 @@ class Cgroup1(Resizer):
             return
         if container.quota == container.taken.quota:
             container.quota = quota  # nothing is shrunk
-        container.taken = replace(container.taken, quota=quota)
+        container.taken = container.taken._replace(quota=quota)
 
     def _as_set(self, container: Attached) -> bool:
         group = container.taken.groups["cpu"]

@@ -47,9 +47,9 @@ class Attached:
     def set_limits(self, quota: str, shares: str | None) -> None:
         """Write CFS quota and, in a group of our own, shares. Raises ResizeRefusedError."""
         group = self.taken.groups["cpu"]
-        files.write(group / "cpu.cfs_quota_us", quota, self.taken.container_id)
+        files.write(f"{group}/cpu.cfs_quota_us", quota, self.taken.container_id)
         if self.own and shares is not None:
-            files.write(group / "cpu.shares", shares, self.taken.container_id)
+            files.write(f"{group}/cpu.shares", shares, self.taken.container_id)
             self.shares = shares
         self.quota = quota
 
@@ -169,7 +169,7 @@ class Groups:
         """Return the CPU time of a container's groups, or else of its processes."""
         group = was.groups.get("cpuacct")
         if group is not None:
-            text = files.read_or_none(group / "cpuacct.usage")
+            text = files.read_or_none(f"{group}/cpuacct.usage")
             return int(text) / 1e9 if text else None
         return sum(p.ticks for p in family(leader, scan(self._proc), self._proc).values()) / TICKS
 

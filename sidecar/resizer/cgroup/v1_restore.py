@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
@@ -21,8 +20,7 @@ Undo = dict[str, str | float | int | list[int]]
 """JSON record from which the full limits are restored."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """Changes to undo; paths as they are on this machine."""
 
     container_id: str

@@ -12,7 +12,6 @@ import errno
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -157,7 +156,7 @@ class Cgroup2(Resizer):
             for name in anew:
                 if container.limits[name] == container.taken.limits[name]:
                     container.limits[name] = anew[name]  # nothing is shrunk
-            container.taken = replace(container.taken, limits={**container.taken.limits, **anew})
+            container.taken = container.taken._replace(limits={**container.taken.limits, **anew})
         self._members.catch(container_id, container)
         self._limit(container_id, container, container.limits)
         if container.frozen:

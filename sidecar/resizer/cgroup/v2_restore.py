@@ -5,9 +5,8 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
@@ -23,8 +22,7 @@ _NOT_HERE: Final = (errno.EBUSY, errno.EOPNOTSUPP, errno.ENOENT, errno.ENODEV)
 """A group that takes no processes: it has controllers on for groups inside it, is threaded, or is gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(NamedTuple):
     """Changes to undo; paths as they are on this machine."""
 
     container_id: str

@@ -264,6 +264,14 @@ async def test_the_guardian_is_small() -> None:
     assert not [name for name in loaded if name.startswith(heavy)]
 
 
+@pytest.mark.parametrize("resizer", ["cgroup1", "cgroup2"])
+def test_the_guardian_of_cgroups_loads_no_dataclasses(resizer: str) -> None:
+    code = f"import sys; from sidecar.service.guardian import undoing; undoing({resizer!r}); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "sidecar.resizer.cgroup.v1_restore" in loaded
+    assert not {"dataclasses", "inspect", "ast"} & set(loaded), "they take 1.2 MB on every node"
+
+
 @pytest.mark.cgroup
 @pytest.mark.usefixtures("no_groups_left")
 def test_what_an_earlier_life_left_is_given_back() -> None:
