@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Final
 
 from sidecar.connections.event_queue import NodeEvent
 from sidecar.connections.gate_runner import GateRunner
@@ -15,6 +16,9 @@ from sidecar.service.node_journal import NodeJournal
 from sidecar.service.processes.process_watch import ProcessWatcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resizing.resize_executor import ResizeExecutor
+
+_TIMER_S: Final = 0.01
+"""A timer that fires nearly at the right time is left alone."""
 
 
 class Dispatcher:
@@ -38,6 +42,8 @@ class Dispatcher:
         self.commands = NodeCommands(gates, watcher, reporter, resizing, node_id)
         self.put = gates.queue.put
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_s = 0.0
+        """When the timer fires, in the loop's time."""
         gates.queue.start(self._handle, gates.handle, self._set_timer)
 
     def _handle(self, event: NodeEvent) -> None:
@@ -51,14 +57,22 @@ class Dispatcher:
 
     def _set_timer(self) -> None:
         deadline_s = self.node.deadline_s()
+        if deadline_s is None or self.gates.stopping:
+            self._cancel_timer()
+            return
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + max(0.001, deadline_s - time.time())
+        if self._timer is None or abs(at_s - self._timer_s) > _TIMER_S:
+            self._cancel_timer()
+            self._timer, self._timer_s = loop.call_at(at_s, self._tick), at_s
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if deadline_s is not None and not self.gates.stopping:
-            delay_s = max(0.001, deadline_s - time.time())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
 
     def _tick(self) -> None:
+        self._timer = None
         if self.resizing is not None:
             self.resizing.measure()  # decisions need the CPU time that was given until now
         self.put(Tick(time.time()))
@@ -82,6 +96,5 @@ class Dispatcher:
     async def close(self) -> None:
         """Close all connections and end all tasks."""
         self.gates.stopping = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timer()
         await self.gates.close()

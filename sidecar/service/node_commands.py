@@ -179,8 +179,9 @@ class NodeCommands:
             self._metrics.preemptions.labels(share.way).inc()
             if not share.for_kin:
                 self._metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
-        cause = {} if isinstance(command, Restore) else {"by": command.by}
-        log.info(type(command).__name__.lower(), container=command.container_id, why=command.why, **cause)
+        if _is_debugging():
+            cause = {} if isinstance(command, Restore) else {"by": command.by}
+            log.debug(type(command).__name__.lower(), container=command.container_id, why=command.why, **cause)
         self._resizing.execute(command)
 
     def _let_go(self, command: LetGo) -> None:

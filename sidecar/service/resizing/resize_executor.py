@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
+from prometheus_client import Counter, Histogram
+
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Freeze, LasCommand, ReadyContainer, Resized, Restore, Served, Shrink
 from sidecar.memory.cgroup_fence import OomScoreRefusedError, prefer_for_oom
@@ -72,6 +74,8 @@ class ResizeExecutor:
         """The latest measurement of each attached container."""
         self._guardian, self._metrics, self._put = guardian, metrics, put
         self._entries: dict[str, _HeldCommand] = {}
+        self._series: dict[str, tuple[Counter, Histogram]] = {}
+        """Counter and histogram of each action."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resize")
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = 0
@@ -218,10 +222,18 @@ class ResizeExecutor:
             if not error.gone:
                 self._refused(action, error)
             return error.why or "refused"
-        name = self.resizer.name
-        self._metrics.resizes.labels(name, action).inc()
-        self._metrics.resize_s.labels(name, action).observe(time.perf_counter() - begun_s)
+        self._count(action, time.perf_counter() - begun_s)
         return ""
+
+    def _count(self, action: str, seconds: float) -> None:
+        """Count a resize; the series of each action is looked up once."""
+        series = self._series.get(action)
+        if series is None:
+            name, metrics = self.resizer.name, self._metrics
+            series = metrics.resizes.labels(name, action), metrics.resize_s.labels(name, action)
+            self._series[action] = series
+        series[0].inc()
+        series[1].observe(seconds)
 
     async def _let_go(self, container_id: str, entry: _HeldCommand, *, over: bool) -> None:
         entry.leaving = True
