@@ -121,7 +121,7 @@ class AmConnection(PairedSocket):
 
     def __init__(self, parts: ConnectionParts) -> None:
         super().__init__()
-        self._parts = parts
+        self._parts, self._relayed = parts, parts.metrics.relayed
         self.relay = Relay(parts.attempt, parts.settings.max_frame_mb << 20)
         self.peer = self._host = "?"
         self._known = False
@@ -165,7 +165,7 @@ class AmConnection(PairedSocket):
         """Handle bytes of the application master; the ResourceManager is dialed with the first of them."""
         try:
             if self.relay.beat_up(data):
-                relayed = self._parts.metrics.relayed
+                relayed = self._relayed
                 relayed.bytes_to_rm += len(data)
                 relayed.passed += 1
                 self._rm.write(data)
@@ -183,7 +183,7 @@ class AmConnection(PairedSocket):
         """Handle bytes of the ResourceManager."""
         try:
             if self.transport is not None and self.relay.beat_down(data):
-                self._parts.metrics.relayed.bytes_to_am += len(data)
+                self._relayed.bytes_to_am += len(data)
                 self.transport.write(data)
                 if self._finishing and not self.relay.outstanding:
                     self.close()
@@ -236,7 +236,7 @@ class AmConnection(PairedSocket):
         self.close()
 
     def _execute(self, commands: list[Command]) -> None:
-        relayed = self._parts.metrics.relayed
+        relayed = self._relayed
         for command in commands:
             if type(command) is ToRm:
                 relayed.bytes_to_rm += len(command.data)
