@@ -165,9 +165,10 @@ class ServerConnection(_Receiver):
             raise
 
     def call_of(self, raw: bytes) -> Call:
-        """Return the call that a frame holds which `like_last` has read."""
+        """Return the call that a frame holds which `like_last` has read. Raises LocalProtocolError for any other."""
         call = self._event(raw)
-        assert isinstance(call, Call)
+        if not isinstance(call, Call):
+            raise LocalProtocolError(f"the frame holds a {type(call).__name__}, not a call")
         return call
 
     def response(self, call: Call, result: bytes | Message) -> bytes:

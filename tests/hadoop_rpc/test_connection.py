@@ -249,6 +249,13 @@ def test_what_we_may_not_send() -> None:
         ClientConnection(client_id=b"ab")
 
 
+def test_a_frame_that_is_no_call_is_named_by_whoever_asks_for_its_call() -> None:
+    server = opened()
+    assert server.call_of(CALL_7).call_id == 7
+    with pytest.raises(LocalProtocolError, match="the frame holds a Ping, not a call"):
+        server.call_of(ClientConnection().ping())
+
+
 def test_method_names_are_remembered_within_bounds() -> None:
     server = opened()
     for number in range(1000):
