@@ -52,8 +52,8 @@ class OwnGrants:
         self._key_ids: dict[str, int] = {}
         """By node: the id of the key of the last NMToken that the application master was sent."""
 
-    def mint(self, q: QPlacement, now_s: float) -> bool:
-        """Grant a container on its node with the request in hand; returns whether that can be done."""
+    def mint(self, q: QPlacement, private: int, now_s: float) -> bool:
+        """Grant a container on its node with the request in hand, under a private id; returns whether it can be done."""
         app = self._world.apps.app(self._app_id)
         if app is None or not app.user or q.entry.beyond:
             return False
@@ -61,7 +61,7 @@ class OwnGrants:
         number = number_after(self.number, ahead)
         if number > LAST_NUMBER:
             return False
-        container = y.ContainerProto(execution_type=y.OPPORTUNISTIC, allocation_request_id=q.private_id)
+        container = y.ContainerProto(execution_type=y.OPPORTUNISTIC, allocation_request_id=private)
         container.id.app_attempt_id.CopyFrom(self.attempt)
         container.id.id = number
         container.priority.priority = q.entry.key.priority

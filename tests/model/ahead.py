@@ -117,7 +117,6 @@ class AheadRun(Run):
         for data in request.allocated_containers:
             self._take(number, y.ContainerProto.FromString(data))
         answer = self.rm.allocate(number, request.allocate_request)
-        self.leaks[number] += len(request.allocated_containers)  # rows of an earlier try, which nothing takes back
         return DistributedSchedulingAllocateResponseProto(allocate_response=answer).SerializeToString()
 
     def _take(self, number: int, proto: y.ContainerProto) -> None:

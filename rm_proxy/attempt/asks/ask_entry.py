@@ -94,6 +94,10 @@ class QPlacement:
     """Whether the ResourceManager was asked for it on this node."""
     minted: bool = False
     """Whether the proxy grants it itself, so that the ResourceManager was not asked for it."""
+    listed: bool = False
+    """Whether the ResourceManager may have its request id in its list of asks."""
+    row_host: str = ""
+    """Host whose row the ResourceManager may hold under that id; "" for none."""
     over: bool = False
     """Whether its ask is over: granted, given up, or forgotten."""
 

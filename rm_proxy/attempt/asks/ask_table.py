@@ -5,7 +5,8 @@ are hints (MapReduce's rows need not add up). Each wanted container of a key is 
 queueable and still to be placed, queueable and asked for (`pending`).
 
 A queueable container is asked for as a host row and an ANY row under a private request id, which serves one capability
-for ever. The ResourceManager forgets an id that it granted; one that was given up is parked and used again.
+for ever. The ResourceManager forgets an id that it granted; one that was given up is parked and used again. A container
+that the proxy grants itself has an id that the ResourceManager was never asked with.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MAX_FORMS: Final = 256
 NOWHERE: Final = ""
 """In place of a host: the ResourceManager holds no host row of an id."""
 _Name = tuple[int, int, bool]
+Mint = Callable[[QPlacement, int], bool]
+"""Grants a container on its node under a private id, or returns that this cannot be done."""
 
 
 class AskTable:
@@ -55,8 +58,7 @@ class AskTable:
         self._parked_for: dict[int, Key] = {}
         self._to_zero: dict[int, tuple[Key, str]] = {}
         """Host rows that the ResourceManager still holds for ids that are pending no longer."""
-        self._to_send: dict[int, tuple[QPlacement, str | None]] = {}
-        """Placements, each with the host row to zero before it."""
+        self._to_send: dict[int, QPlacement] = {}
 
     def update(self, rows: Iterable[y.ResourceRequestProto]) -> list[AskEntry]:
         """Handle the absolute rows of a request; returns the keys that they touch, in their order."""
@@ -110,51 +112,43 @@ class AskTable:
         `reason` was taken from the share with `take_q`. None when there is no id: MAX_PARKED, or 2**30 are used up.
         """
         assert placement.node is not None
-        private, zero = self._private(entry)
+        parked, row_host = self._parked.get(entry.key), NOWHERE
+        private, listed = parked[-1] if parked else None, bool(parked)
+        if private is not None:
+            _, row_host = self._to_zero.get(private, (entry.key, NOWHERE))
+            self.unpark(private)
+        elif len(self._parked_for) < MAX_PARKED or entry.only_q:  # those cannot go guaranteed
+            private = self._next_id(entry)
         if private is None:
             return None
         tried = {placement.node}
         q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason, reason.tries + 1, tried)
+        q.listed, q.row_host = listed, row_host
         entry.attach(q)
-        self.by_private[private] = q
-        self._to_send[private] = (q, zero if zero != host else None)
+        self.by_private[private] = self._to_send[private] = q
         return q
 
-    def _private(self, entry: AskEntry) -> tuple[int | None, str | None]:
-        """Return a private id and the host row that the ResourceManager may still hold for it."""
-        key = entry.key
-        parked = self._parked.get(key)
-        if parked:
-            private = parked[-1]
-            zero = self._to_zero.get(private)
-            self.unpark(private)
-            return private, zero[1] if zero else None
-        too_many = len(self._parked_for) >= MAX_PARKED and not entry.only_q  # those cannot go guaranteed
-        if self.serial >= ids.MAX_SERIAL or too_many:
-            return None, None
+    def _next_id(self, entry: AskEntry) -> int | None:
+        """Return a new private id; None when all are used up."""
+        if self.serial >= ids.MAX_SERIAL:
+            return None
         self.serial += 1
-        return ids.private_id(self.serial, key.request_id, key.opportunistic), None
+        return ids.private_id(self.serial, entry.key.request_id, entry.key.opportunistic)
 
     def steer(self, q: QPlacement, placement: Placement, host: str, rack: str) -> None:
         """Ask for a container that its node did not grant on another node, under the same id."""
         assert placement.node is not None
-        old = None if q.minted else q.host
         q.placement, q.node_id, q.sent, q.minted = placement, placement.node, False, False
         q.entry.redirect(q, host, rack)
         q.tries += 1
         q.tried.add(placement.node)
-        self._to_send[q.private_id] = (q, old if old != host else None)
+        self._to_send[q.private_id] = q
 
     def park(self, q: QPlacement) -> None:
         """Give up a placement: its host row is zeroed, its id kept for the next one of the same key."""
         self.granted(q)
-        unsent = self._to_send.pop(q.private_id, None)
-        host = (None if q.minted else q.host) if unsent is None else unsent[1]
-        key = q.entry.key
-        if host is not None:
-            self._to_zero[q.private_id] = (key, host)
-        self._parked.setdefault(key, []).append(q.private_id)
-        self._parked_for[q.private_id] = key
+        self._to_send.pop(q.private_id, None)
+        self.park_asked(q.private_id, q.entry.key, q.row_host)
 
     def granted(self, q: QPlacement) -> None:
         """Forget a placement whose container came; the ResourceManager has dropped the id by itself."""
@@ -182,7 +176,7 @@ class AskTable:
         self._to_zero.pop(private, None)
 
     def park_asked(self, private: int, key: Key, host: str) -> None:
-        """Take over an id that an earlier process asked for: it may be granted still, or be used again."""
+        """Keep an id for the next one of its key; it may be granted still. host: of its row, which is to be zeroed."""
         if private not in self.by_private and private not in self._parked_for:
             if host != NOWHERE:
                 self._to_zero[private] = (key, host)
@@ -195,8 +189,8 @@ class AskTable:
             for name in entry.rows.at_rm:
                 yield row_of(entry.rows.key_at_rm, name, 1)
         for private, q in self.by_private.items():
-            if not q.minted:
-                yield _q_row(q.entry.key, private, q.host, 1)
+            if q.listed:
+                yield _q_row(q.entry.key, private, q.row_host, 1)
         for private, key in self._parked_for.items():
             host = self._to_zero[private][1] if private in self._to_zero else NOWHERE
             yield _q_row(key, private, host, 1)
@@ -238,10 +232,10 @@ class AskTable:
         """Whether rows of ours are to be sent beside those of the application."""
         return bool(self._to_send or self._to_zero) or any(e.rows.stale for e in self.sums.changed.values())
 
-    def rows_for_rm(self, mint: Callable[[QPlacement], bool] | None = None) -> list[y.ResourceRequestProto]:
+    def rows_for_rm(self, mint: Mint | None = None) -> list[y.ResourceRequestProto]:
         """Return all rows to send with the request in hand, guaranteed and queueable, and note them as sent.
 
-        mint: returns whether the proxy grants a container itself; there are no rows for it then.
+        mint: has the proxy grant a container itself where it can; what was asked for it before is taken back then.
         """
         out: list[y.ResourceRequestProto] = []
         for entry in self.sums.changed.values():
@@ -252,20 +246,37 @@ class AskTable:
         self.sums.changed.clear()
         for private, (key, host) in self._to_zero.items():
             out.append(_q_row(key, private, host, 0))
-        for private, (q, zero) in self._to_send.items():
-            q.sent = True
-            if zero is not None:
-                out.append(_q_row(q.entry.key, private, zero, 0))
-            q.minted = mint is not None and mint(q)
+        for private, q in self._to_send.items():
+            key, before, q.sent = q.entry.key, q.row_host, True
+            q.minted = mint is not None and self._minted(q, mint)
+            if before and (q.minted or before != q.host):
+                out.append(_q_row(key, private, before, 0))
             if q.minted:
                 continue
-            here, anywhere = _q_row(q.entry.key, private, q.host, 1), y.ResourceRequestProto()
+            here, anywhere = _q_row(key, private, q.host, 1), y.ResourceRequestProto()
             anywhere.CopyFrom(here)
             anywhere.resource_name = ANY
             out += here, anywhere
+            q.listed, q.row_host = True, q.host
         self._to_zero.clear()
         self._to_send.clear()
         return out
+
+    def _minted(self, q: QPlacement, mint: Mint) -> bool:
+        """Have the proxy grant a container itself; return whether it did.
+
+        The ResourceManager never forgets an id that it did not grant: one that it has is parked, for another one.
+        """
+        listed_id = q.private_id if q.listed else None
+        private = q.private_id if listed_id is None else self._next_id(q.entry)
+        if private is None or not mint(q, private):
+            return False
+        if listed_id is not None:
+            del self.by_private[listed_id], q.entry.pending[listed_id]
+            self.by_private[private] = q.entry.pending[private] = q
+            q.private_id, q.listed, q.row_host = private, False, NOWHERE
+            self.park_asked(listed_id, q.entry.key, NOWHERE)
+        return True
 
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
@@ -298,7 +309,7 @@ def ask_again(table: AskTable, private: int) -> None:
     q = table.by_private.get(private)
     if q is not None and q.minted:
         q.sent = q.minted = False
-        table._to_send[private] = (q, None)
+        table._to_send[private] = q
 
 
 def give_up(table: AskTable) -> list[y.ResourceRequestProto]:

@@ -361,3 +361,29 @@ def test_after_a_crash_lost_nodes_still_end_their_containers() -> None:
     successor.world, successor.wire = world, wire
     seen = [successor.answered(successor.calls(ask(n)), response_id=n + 2) for n in range(3)]
     assert [len(ends(answer, got)) for answer in seen] == [0, 1, 0]
+
+
+def test_what_was_asked_of_the_resource_manager_before_is_taken_back() -> None:
+    master = Master(cluster(0))
+    first = master.calls(ask(0, 1))
+    host_row, _ = asked = inner_or_plain(first).ask
+    (listed,) = {each.allocation_request_id for each in asked}
+    master.answered(first, response_id=1)
+    for number in (1, 2, 3):
+        master.world.minter.ring.report(node_id(number), KEYS, 0.0)
+    second = master.calls(ask(1))
+    (own,) = minted(second)
+    (zero,) = inner(second).ask
+    assert own.allocation_request_id != listed, "the ResourceManager keeps an id that it did not grant"
+    assert (zero.allocation_request_id, zero.resource_name, zero.num_containers) == (listed, host_row.resource_name, 0)
+    table = master.world.attempts[ATTEMPT].table
+    assert [(each.allocation_request_id, each.resource_name) for each in table.rows_at_rm()] == [(listed, "")]
+    got = master.answered(second, response_id=2)
+    assert [(each.id.id, each.allocation_request_id) for each in got.allocated_containers] == [(own.id.id, -1)]
+    third = master.calls(ask(2, 1))
+    (another,) = minted(third)
+    assert another.allocation_request_id not in (listed, own.allocation_request_id) and not inner(third).ask
+    master.answered(third, response_id=3)
+    master.world.minter.refused("not now", 0.0)
+    again = inner_or_plain(master.calls(ask(3, 1))).ask
+    assert {each.allocation_request_id for each in again} == {listed}, "it is used where the proxy cannot grant"
