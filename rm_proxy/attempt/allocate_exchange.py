@@ -14,7 +14,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.value_types import replace
-from rm_proxy.attempt.asks.ask_table import AskTable, is_rewritten, row_count
+from rm_proxy.attempt.asks.ask_table import AskTable, entry_of_row, is_rewritten, row_count
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
@@ -31,6 +31,7 @@ from rm_proxy.attempt.repeated_requests import (
     LastAnswer,
     OpenRequest,
     Undelivered,
+    copied_rows,
     joined,
     merge,
     merged,
@@ -122,6 +123,8 @@ class AllocateExchange:
         self.last: LastAnswer | None = None
         self.undelivered: Undelivered | None = None
         """What the ResourceManager answered since then, to a request that was answered early."""
+        self._repeats_itself = False
+        """Whether the answer to come may be one that the application master has."""
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._request_id: int | None = None
@@ -393,6 +396,26 @@ class AllocateExchange:
         self._ends.releases.add(*(ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends))
         self._promotion.ask_again(sent.update_requests)
 
+    def postpone_asks(self, call: OpenRequest) -> None:
+        """Have the asks of a request go with the next one, and each after it until one is answered.
+
+        The application master does not know that the ResourceManager refused them.
+        """
+        sent = call.sent
+        if not sent.ask:
+            return
+        table, zeros = self._table, []
+        for row in sent.ask:
+            entry = entry_of_row(table, row)
+            if entry is not None:
+                entry.rows.rewrite()
+            elif not row.num_containers:
+                zeros.append(row)
+        doubtful = table.doubt(row for row in sent.ask if row not in zeros)
+        self.resend = [*(self.resend or ()), *doubtful, *copied_rows(zeros)]
+        sent.ClearField("ask")
+        call.rewritten = sent.SerializeToString()
+
     def on_wrong_id(self, expected: int) -> bytes | None:
         """Handle the refusal of a request for its id; returns a request that has the last answer repeated.
 
@@ -414,6 +437,8 @@ class AllocateExchange:
             if self._request_id is not None:
                 last.request_id = self._request_id
             self.close()
+        else:
+            self._repeats_itself = True
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
 
     def _continue(self, request: y.AllocateRequestProto) -> bool:
@@ -484,6 +509,9 @@ class AllocateExchange:
         Returns whether it holds news, and whether it changed.
         """
         lost = self._live.count_q > 0 and self._own_grants.lost.settle(answer)
+        if self._repeats_itself:
+            self._repeats_itself = False
+            lost = self._arrivals.drop_known(answer) or lost
         news = bool(
             answer.allocated_containers
             or answer.completed_container_statuses

@@ -7,7 +7,12 @@ request waits until then. So response ids are the same on both sides: both answe
 Two things always hold. No such container starts before the ResourceManager answered: its sidecar holds the start until
 it is confirmed, and it is journaled as confirmed before its sidecar hears of that. And a container that may have been
 started is never reported to the ResourceManager again: a request is sent again, after its connection broke, only while
-it has no answer. What an earlier process did not confirm, or the ResourceManager refused, ends here, released.
+it has no answer, and then the answer to the last sending alone counts. What an earlier process did not confirm, or the
+ResourceManager refused, ends here, released.
+
+A request may ask for other containers, too, where the ResourceManager has nothing to grant for them in its answer
+itself, and no reason to refuse them that is known here. If it does refuse them, they go with the next request, and the
+application master meets the refusal there.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from rm_proxy.attempt.registration.registration import AttemptState
 from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, Undelivered
 from rm_proxy.domain import ids
 from rm_proxy.domain.message_checks import check_answer
+from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
 from rm_proxy.minting.tokens import Minted
 
 _LAST_ID: Final = (1 << 31) - 2
@@ -40,6 +46,8 @@ class EarlyCall:
     request: OpenRequest
     minted: list[Minted]
     """The containers that go with it; none once it was refused with them."""
+    sendings: int = 0
+    """How often it was sent."""
 
     @property
     def body(self) -> bytes:
@@ -92,7 +100,7 @@ class EarlyAnswers:
         return data
 
     def _fits(self, request: OpenRequest, last: LastAnswer, minted: list[Minted]) -> bool:
-        """Return whether the ResourceManager can refuse a request only for what concerns no content of it."""
+        """Return whether nothing in a request has to be answered by the ResourceManager, nor is likely to be refused."""
         if self._parts.registration.state is not AttemptState.REGISTERED or request.unread:
             return False
         if request.response_id != last.response_id or not 0 < last.response_id < _LAST_ID:
@@ -102,8 +110,24 @@ class EarlyAnswers:
         if not all(may_be_ahead(grant.container.id.id) for grant in minted):
             return False
         sent, attempt = request.sent, self._parts.own_grants.attempt
-        content = sent.ask or sent.update_requests or sent.scheduling_requests or sent.blacklist_request.ByteSize()
-        return not content and all(container.app_attempt_id == attempt for container in sent.release)
+        if sent.update_requests or sent.scheduling_requests or sent.blacklist_request.ByteSize():
+            return False
+        plain = not sent.ask or all(self._is_plain(row) for row in sent.ask)
+        return plain and all(container.app_attempt_id == attempt for container in sent.release)
+
+    def _is_plain(self, row: y.ResourceRequestProto) -> bool:
+        """Return whether the ResourceManager grants nothing for a row at once, and should not refuse it.
+
+        It looks at size and label (SchedulerUtils.normalizeAndValidateRequest), and grants OPPORTUNISTIC ones at once.
+        """
+        if not row.num_containers:
+            return True
+        opportunistic = row.execution_type_request.execution_type == y.OPPORTUNISTIC
+        if opportunistic or row.node_label_expression or beyond_memory_and_cpu(row.capability):
+            return False
+        size, maximum = resources_of(row.capability), self._parts.router.maximum
+        negative = size.memory_mb < 0 or size.vcores < 0
+        return maximum is not None and not negative and size.fits(maximum)
 
     # Answers of the ResourceManager
 
@@ -130,14 +154,16 @@ class EarlyAnswers:
             parts.notebook.undelivered(exchange.undelivered, arrived.granted)
 
     def on_refused(self, call: EarlyCall, now_s: float) -> bool:
-        """Handle a refusal of a call; return whether it is to be sent again, without its containers.
+        """Handle a refusal of a call; return whether it is to be sent again, without its containers and its asks.
 
-        They end here, and are released: the ResourceManager may know them all the same.
+        Those containers end here, and are released: the ResourceManager may know them all the same. The asks go with
+        the next request.
         """
         if call is not self.call or not call.minted:
             return False
         self._end(self._granted(call), now_s)
         call.minted = []
+        self._exchange.postpone_asks(call.request)
         return True
 
     def give_up(self, call: EarlyCall) -> None:

@@ -74,11 +74,18 @@ class _Early:
     """A request that was answered early, as it is under way: under an id of ours, made like a call of the application
     master."""
 
-    __slots__ = ("call", "call_id", "early", "has_minted")
+    __slots__ = ("_sending", "call", "call_id", "early", "has_minted")
 
     def __init__(self, call_id: int, early: EarlyCall, call: Call) -> None:
         self.call_id, self.early, self.call = call_id, early, call
         self.has_minted = bool(early.minted)
+        early.sendings += 1
+        self._sending = early.sendings
+
+    def check(self) -> None:
+        """Raise RemoteProtocolError where another connection has sent the request since: its answer counts."""
+        if self.early.sendings != self._sending:
+            raise RemoteProtocolError("another connection of the application master goes on with its last call")
 
 
 class Relay:
@@ -247,7 +254,8 @@ class Relay:
         try:
             body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
             if attempt is not None and attempt.own_grants.minted and attempt.answers_early:
-                early = attempt.early.answer(now_s)
+                alone = len(self._calls) == 1 and not self._own
+                early = attempt.early.answer(now_s) if alone else None
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
@@ -277,6 +285,7 @@ class Relay:
     def _early_answered(self, sent: _Early, response: Response, now_s: float, commands: list[Command]) -> None:
         attempt, self._early = self.attempt, None
         assert attempt is not None
+        sent.check()
         try:
             body = without_minted(response).body if sent.has_minted else response.body
             attempt.early.on_answer(sent.early, body, now_s)
@@ -293,6 +302,7 @@ class Relay:
         """
         attempt, self._early, exception = self.attempt, None, failure.exception_class
         assert attempt is not None
+        sent.check()
         refusal = b""
         if exception == NOT_REGISTERED:
             attempt.on_not_registered(now_s)

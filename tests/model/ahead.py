@@ -28,6 +28,9 @@ from tests.model.resource_manager import NOT_REGISTERED, Refused, RmContainer
 from tests.model.wire import Wire
 from tests.model.world import Fault, Run
 
+INVALID_ASK = "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException"
+REFUSED_SHARE = 0.2
+"""Of the calls that ask for other containers beside own ones; the ResourceManager takes the same asks later."""
 _TOLD_AGAIN = "a container that may have been started is reported to the ResourceManager again"
 
 
@@ -116,6 +119,9 @@ class AheadRun(Run):
             raise Refused(NOT_REGISTERED)
         for data in request.allocated_containers:
             self._take(number, y.ContainerProto.FromString(data))
+        if y.AllocateRequestProto.FromString(request.allocate_request).ask and self.rng.random() < REFUSED_SHARE:
+            self.calm[number] = 0
+            raise Refused(f"{INVALID_ASK}: its containers are known all the same")
         answer = self.rm.allocate(number, request.allocate_request)
         return DistributedSchedulingAllocateResponseProto(allocate_response=answer).SerializeToString()
 

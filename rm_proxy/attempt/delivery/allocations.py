@@ -146,6 +146,20 @@ class Allocations:
             del answer.allocated_containers[at]
         return changed
 
+    def drop_known(self, answer: y.AllocateResponseProto) -> bool:
+        """Take containers out of an answer that the application has, or had; returns whether there are any."""
+        fresh = []
+        for container in answer.allocated_containers:
+            container_id = ids.container_id_text(container.id)
+            if container_id not in self._live and container_id not in self._ends:
+                fresh.append(container)
+        if len(fresh) == len(answer.allocated_containers):
+            return False
+        rest = y.AllocateResponseProto(allocated_containers=fresh)
+        answer.ClearField("allocated_containers")
+        answer.allocated_containers.MergeFrom(rest.allocated_containers)
+        return True
+
     def _guaranteed_arrived(self, container: y.ContainerProto, now_s: float) -> bool:
         """Handle a container of a guaranteed share: also of rows that passed as OPPORTUNISTIC. Returns whether the
         application asked for another type.

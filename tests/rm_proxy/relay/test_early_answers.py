@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from hadoop_rpc.connection import AM_PROTOCOL
+from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.yarn_server_pb2 import (
@@ -38,7 +39,10 @@ from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, container, coordinator,
 RM = 1_700_000_000_000
 KEYS = NodeKeys(MasterKey(1, b"12345678"), MasterKey(2, b"abcdefgh"), RM)
 LIMIT = y.ResourceProto(memory=4096, virtual_cores=4)
+MAXIMUM = y.ResourceProto(memory=8192, virtual_cores=8)
 E = TypeVar("E")
+MIXED = {**ALL_Q, "routes": [{"match": {"priority": 5}, "policy": "only_g"}, {"policy": "only_q"}]}
+INVALID = "org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException"
 STANDBY = "org.apache.hadoop.ipc.StandbyException"
 
 
@@ -103,7 +107,9 @@ class Pair:
         step = self.step(self.wire.client.call("registerApplicationMaster", AM_PROTOCOL, _REGISTER))
         if step.calls:
             self.step(
-                rm=self.wire.server.response(step.call, y.RegisterApplicationMasterResponseProto(queue="default"))
+                rm=self.wire.server.response(
+                    step.call, y.RegisterApplicationMasterResponseProto(queue="default", maximumCapability=MAXIMUM)
+                )
             )
 
     def request(self, request: y.AllocateRequestProto) -> bytes:
@@ -142,10 +148,10 @@ class Pair:
     def reconnects(self) -> None:
         self.wire = Wire(self.world)
 
-    def successor(self) -> Pair:
+    def successor(self, policies: Mapping[str, Any] = ALL_Q) -> Pair:
         """Return the same application with a proxy that has the journal alone."""
         after = Pair.__new__(Pair)
-        after.world = cluster()
+        after.world = cluster(policies=policies)
         after.world.takeover.restore(ATTEMPT, self.notes)
         after.wire, after.notes = Wire(after.world), Snapshot()
         return after
@@ -233,8 +239,7 @@ def test_news_of_the_resource_manager_go_with_the_next_early_answer_too() -> Non
 
 
 def test_rows_are_lowered_by_what_the_application_does_not_know_of() -> None:
-    routes = [{"match": {"priority": 5}, "policy": "only_g"}, {"policy": "only_q"}]
-    pair = Pair(cluster(policies={**ALL_Q, "routes": routes}))
+    pair = Pair(cluster(policies=MIXED))
     guaranteed = row("*", 3, 5)
     first = pair.step(pair.request(y.AllocateRequestProto(response_id=1, ask=[guaranteed])))
     (asked,) = sent(first.call).ask
@@ -268,13 +273,76 @@ def test_without_a_fence_the_resource_manager_answers_first() -> None:
     [
         {"blacklist_request": y.ResourceBlacklistRequestProto(blacklist_additions=["host9"])},
         {"release": [y.ContainerIdProto(id=5)]},
+        {"ask": [row("*", 1, 5, size=y.ResourceProto(memory=8193, virtual_cores=1))]},
+        {"ask": [row("*", 1, 5, label="gpu")]},
     ],
 )
 def test_what_the_resource_manager_may_refuse_it_answers_first(more: dict[str, Any]) -> None:
-    pair = Pair(cluster())
-    step = pair.asks(1, 1, **more)
+    pair = Pair(cluster(policies=MIXED))
+    asks = [row("*", 1), *more.pop("ask", ())]
+    step = pair.step(pair.request(y.AllocateRequestProto(response_id=1, ask=asks, **more)))
     assert not step.answers and minted(step.call)
     assert len(pair.rm_answers(step.call, response_id=2).answer.allocated_containers) == 1
+
+
+def both(response_id: int, queueable: int, guaranteed: int) -> y.AllocateRequestProto:
+    return y.AllocateRequestProto(response_id=response_id, ask=[row("*", queueable), row("*", guaranteed, 5)])
+
+
+def counts(call: Call) -> list[tuple[int, int]]:
+    return [(each.priority.priority, each.num_containers) for each in sent(call).ask]
+
+
+def test_a_request_for_both_kinds_is_answered_early_with_what_is_queueable() -> None:
+    pair = Pair(cluster(policies=MIXED))
+    step = pair.step(pair.request(both(1, 2, 3)))
+    assert sorted(numbers(step.answer)) == minted(step.call) and step.order == ["note", "am", "rm"]
+    assert (len(minted(step.call)), counts(step.call)) == (2, [(5, 3)]), "the ResourceManager has to grant the others"
+    (asked,) = sent(step.call).ask
+    pair.rm_answers(step.call, response_id=2, allocated_containers=[container(9, 1, asked)])
+    following = pair.step(pair.request(both(2, 0, 3)))
+    assert counts(following.call) == [(5, 2)], "three, less the one that it has not got yet"
+    got = pair.rm_answers(following.call, response_id=3, allocated_containers=[container(10, 1, asked)]).answer
+    assert numbers(got) == [9, 10]
+    assert (5, 2) in counts(pair.step(pair.request(both(3, 0, 2))).call)
+
+
+def test_a_refused_request_for_guaranteed_containers_is_that_of_the_next_call() -> None:
+    """As on stock YARN, but for one call: each is refused until the application asks otherwise, and nothing is lost."""
+    pair = Pair(cluster(policies=MIXED))
+    step = pair.step(pair.request(both(1, 1, 3)))
+    plain = pair.rm_refuses(step.call, INVALID, "Invalid resource request")
+    assert (plain.call.method, counts(plain.call), sent(plain.call).response_id) == ("allocate", [], 1)
+    assert not pair.rm_answers(plain.call, response_id=2).answers
+    for _ in range(2):
+        following = pair.asks(2)
+        assert counts(following.call) == [(5, 3)] and sent(following.call).response_id == 2
+        assert pair.rm_refuses(following.call, INVALID, "Invalid").failure.exception_class == INVALID
+    fewer = pair.step(pair.request(y.AllocateRequestProto(response_id=2, ask=[row("*", 0, 5)])))
+    assert counts(fewer.call) == [(5, 0)], "what the application asks now counts"
+    got = pair.rm_answers(fewer.call, response_id=3).answer
+    assert got.response_id == 3 and ends(got) == numbers(step.answer)
+
+
+def test_what_the_resource_manager_repeats_after_a_take_over_is_delivered_once() -> None:
+    """It never had the request that the dead proxy answered early: its last answer is the one before."""
+    pair = Pair(cluster(policies=MIXED))
+    first = pair.step(pair.request(y.AllocateRequestProto(response_id=1, ask=[row("*", 2, 5)])))
+    (asked,) = sent(first.call).ask
+    granted = [container(9, 1, asked)]
+    assert numbers(pair.rm_answers(first.call, response_id=2, limit=LIMIT, allocated_containers=granted).answer) == [9]
+    early = pair.asks(2, 1)
+    assert early.answer.response_id == 3
+    after = pair.successor(MIXED)
+    after.asks(3)
+    after.registers()
+    first = after.step(after.request(y.AllocateRequestProto(response_id=0, ask=[row("*", 1, 5)])))
+    wrong = after.rm_refuses(first.call, WRONG_ID, "expect responseId to be 2, but get 3")
+    assert sent(wrong.call).response_id == 1
+    got = after.rm_answers(wrong.call, response_id=2, limit=LIMIT, allocated_containers=granted).answer
+    assert numbers(got) == [] and got.response_id == 2, "the application has it"
+    following = after.asks(2)
+    assert (5, 1) in counts(following.call), "and wants another one"
 
 
 def test_the_first_request_and_one_of_a_new_registration_are_answered_by_the_resource_manager() -> None:
@@ -308,16 +376,40 @@ def test_an_early_answer_that_got_lost_is_repeated() -> None:
 
 
 def test_the_answer_of_a_connection_that_another_one_replaced_changes_nothing() -> None:
+    """The other one's call may still be on its way: no container may start before the ResourceManager had that, too."""
     pair = Pair(cluster())
     step = pair.asks(1, 1)
     old = pair.wire
     pair.reconnects()
     again = pair.asks(2)
     new, pair.wire = pair.wire, old
-    assert len(pair.rm_answers(step.call, response_id=2).of(Confirmed)) == 1
+    with pytest.raises(RemoteProtocolError, match="another connection"):
+        pair.rm_answers(step.call, response_id=2)
+    assert set(pair.early.values()) == {True}
     pair.wire = new
     going = pair.rm_answers(again.call, response_id=2)
-    assert not going.effects and sent(going.call).response_id == 2
+    assert len(going.of(Confirmed)) == 1 and sent(going.call).response_id == 2
+
+
+def test_the_refusal_on_such_a_connection_changes_nothing() -> None:
+    pair = Pair(cluster())
+    step = pair.asks(1, 1)
+    old = pair.wire
+    pair.reconnects()
+    again = pair.asks(2)
+    new, pair.wire = pair.wire, old
+    with pytest.raises(RemoteProtocolError, match="another connection"):
+        pair.rm_refuses(step.call, UNKNOWN_PROTOCOL, "Unknown protocol")
+    pair.wire = new
+    assert len(pair.rm_answers(again.call, response_id=2).of(Confirmed)) == 1
+
+
+def test_no_call_is_answered_early_while_another_one_has_no_answer() -> None:
+    pair = Pair(cluster())
+    beat = pair.asks(1)
+    step = pair.asks(1, 1)
+    assert not step.answers and minted(step.call)
+    assert pair.rm_answers(beat.call, response_id=2).answer.response_id == 2
 
 
 def test_a_resource_manager_without_the_protocol_gets_the_request_and_the_containers_end() -> None:
