@@ -61,7 +61,7 @@ class ReportConnections:
     """The open connections, one for a node; used in the event loop.
 
     may_report: returns whether a node's reports are handled at all; count: gets the number of connections; grants_s:
-    time for a sidecar to acknowledge grants.
+    time for a sidecar to acknowledge grants; cut: gets a node whose connection ended.
     """
 
     def __init__(
@@ -72,10 +72,11 @@ class ReportConnections:
         max_bytes: int = DEFAULT_BODY_BYTES,
         count: Callable[[float], None] = lambda connections: None,
         grants_s: float = GRANTS_S,
+        cut: Callable[[str], None] = lambda node_id: None,
     ) -> None:
         self.pass_on: PassOn | None = None
         """Gets each frame that was handled, in a proxy of several workers."""
-        self._grants_s = grants_s
+        self._grants_s, self._cut = grants_s, cut
         self._handle, self._may_report, self._max_bytes, self._count = handle, may_report, max_bytes, count
         self._open: dict[str, ReportConnection] = {}
         self._seldom = SeldomByPeer()
@@ -95,6 +96,7 @@ class ReportConnections:
         self._open[node_id] = connection
         if before is not None:  # of a sidecar that died, or hands over to the next one
             before.end("another one was opened: do two sidecars have this name?" if before.is_new else "")
+            self._cut(node_id)
         self._count(len(self._open))
 
     def notify(self, node_id: str, orders: Callable[[], Ack | None]) -> None:
@@ -125,6 +127,7 @@ class ReportConnections:
         if self._open.get(connection.node_id) is connection:
             del self._open[connection.node_id]
             self._count(len(self._open))
+            self._cut(connection.node_id)
         more = self._seldom.left_out(connection.node_id) if why else None
         if more is not None:
             log.warning(

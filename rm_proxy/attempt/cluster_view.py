@@ -209,8 +209,11 @@ class Minting(Protocol):
     ) -> Minted | None:
         """Complete a container on a node, and make its tokens; None where the ResourceManager has to grant it."""
 
-    def fences(self, node_id: str) -> bool:
+    def fences(self, node_id: str, now_s: float) -> bool:
         """Return whether a node's sidecar starts no container of ours before the ResourceManager knows it."""
+
+    def fenced_since(self, node_id: str, since_s: float) -> bool:
+        """Return whether a node's sidecar was there all the time."""
 
     def refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager takes no such containers."""

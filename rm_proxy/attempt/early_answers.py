@@ -37,6 +37,7 @@ _LAST_ID: Final = (1 << 31) - 2
 _STANDING: Final = ("limit", "num_cluster_nodes", "application_priority")
 """Fields of each answer of the ResourceManager: they hold until its next one."""
 UNCONFIRMED: Final = "the proxy granted it, and the ResourceManager did not confirm it"
+UNFENCED: Final = "its sidecar was cut off before the ResourceManager knew it"
 
 
 @dataclass(slots=True)
@@ -132,7 +133,11 @@ class EarlyAnswers:
     # Answers of the ResourceManager
 
     def on_answer(self, call: EarlyCall, body: bytes, now_s: float) -> None:
-        """Handle the ResourceManager's answer to a call: its containers are confirmed."""
+        """Handle the ResourceManager's answer to a call: its containers are confirmed.
+
+        One whose sidecar was gone meanwhile ends: if it had started, its NodeManager was told to stop it, as the
+        ResourceManager did not know it, and nobody would hear of its end.
+        """
         exchange, parts = self._exchange, self._parts
         if call is not self.call:
             return
@@ -142,10 +147,13 @@ class EarlyAnswers:
         exchange.close()
         parts.arrivals.begin()
         exchange.settle(answer, now_s)
-        for live in self._granted(call):
+        granted, minter = self._granted(call), parts.world.minter
+        for live in granted:
             live.early = False
             parts.live.touch(live.id)
-            parts.emit(Confirmed(live.node_id, live.id, now_s - live.granted_s))
+            if minter.fenced_since(live.node_id, live.granted_s):
+                parts.emit(Confirmed(live.node_id, live.id, now_s - live.granted_s))
+        self._end([live for live in granted if not minter.fenced_since(live.node_id, live.granted_s)], UNFENCED, now_s)
         undelivered = _without_standing(answer)
         if undelivered is not None:
             ends = parts.ends.delivered_ids if undelivered.completed_container_statuses else frozenset()
@@ -161,7 +169,7 @@ class EarlyAnswers:
         """
         if call is not self.call or not call.minted:
             return False
-        self._end(self._granted(call), now_s)
+        self._end(self._granted(call), UNCONFIRMED, now_s)
         call.minted = []
         self._exchange.postpone_asks(call.request)
         return True
@@ -176,7 +184,8 @@ class EarlyAnswers:
         """End containers that nobody will confirm any more."""
         if self._unconfirmed and self.call is None:
             live = self._parts.live
-            self._end([c for name in self._unconfirmed if (c := live.get(name)) is not None and c.early], now_s)
+            abandoned = [c for name in self._unconfirmed if (c := live.get(name)) is not None and c.early]
+            self._end(abandoned, UNCONFIRMED, now_s)
             self._unconfirmed.clear()
 
     def _granted(self, call: EarlyCall) -> list[HeldContainer]:
@@ -189,10 +198,10 @@ class EarlyAnswers:
                 granted.append(live)
         return granted
 
-    def _end(self, containers: list[HeldContainer], now_s: float) -> None:
+    def _end(self, containers: list[HeldContainer], reason: str, now_s: float) -> None:
         for live in containers:
-            self._parts.emit(DropHeld(live.node_id, live.id, UNCONFIRMED))
-            self._parts.ends.preempt(live, UNCONFIRMED, now_s)
+            self._parts.emit(DropHeld(live.node_id, live.id, reason))
+            self._parts.ends.preempt(live, reason, now_s)
         self._parts.router.charge()
 
 

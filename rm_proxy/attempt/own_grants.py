@@ -57,7 +57,7 @@ class OwnGrants:
         app = self._world.apps.app(self._app_id)
         if app is None or not app.user or q.entry.beyond:
             return False
-        ahead = self._world.hooks.early_answers and self._world.minter.fences(q.node_id)
+        ahead = self._world.hooks.early_answers and self._world.minter.fences(q.node_id, now_s)
         number = number_after(self.number, ahead)
         if number > LAST_NUMBER:
             return False

@@ -7,12 +7,16 @@ rounded as the scheduler rounds it, the token names the node's partition.
 from __future__ import annotations
 
 from math import ceil
+from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.minting.key_ring import KeyRing
 from rm_proxy.minting.tokens import Minted, add_container_token, nm_token
+
+_FENCE_RATIO: Final = 0.5
+"""Part of the time for which reports are fresh: by default 3 s, sidecars report each 2 s (own)."""
 
 
 class Minter:
@@ -32,10 +36,18 @@ class Minter:
         count, self._count = self._count, 0
         return count
 
-    def fences(self, node_id: str) -> bool:
-        """Return whether a node's sidecar starts no container of ours before the ResourceManager knows it."""
+    def fences(self, node_id: str, now_s: float) -> bool:
+        """Return whether a node's sidecar starts no container of ours before the ResourceManager knows it.
+
+        One that missed a report may not run any more.
+        """
         node = self._state.nodes.get(node_id)
-        return node is not None and node.report is not None and node.report.fences
+        return node is not None and node.fences(now_s, self._state.limits.report_fresh_s * _FENCE_RATIO)
+
+    def fenced_since(self, node_id: str, since_s: float) -> bool:
+        """Return whether a node's sidecar was there all the time; as far as its connection for reports shows."""
+        node = self._state.nodes.get(node_id)
+        return node is not None and node.cut_s < since_s
 
     def refused(self, why: str, now_s: float) -> None:
         """Note that the ResourceManager takes no such containers."""

@@ -148,6 +148,7 @@ class Proxy:
             max_bytes=settings.max_body_bytes,
             count=self.metrics.report_connections.set,
             grants_s=settings.announce_timeout_s,
+            cut=lambda node_id: self.coordinator.reports.disconnected(node_id, time.time()),
         )
         self.key_reports = self._key_reports(conf.boolean(_USE_IP))
         self.connections = Connections(settings, self.metrics)

@@ -60,6 +60,8 @@ class Node:
     yarn: YarnNode | None = None
     report: Report | None = None
     reported_s: float = 0.0
+    cut_s: float = -inf
+    """When its sidecar's connection for reports was last cut; only a report since then shows that it still runs."""
     nm_down_s: float | None = None
     """Time since which its sidecar reports the NodeManager as down."""
     unusable: bool = False
@@ -129,6 +131,12 @@ class Node:
         if self.nm_down_s is None:
             return None
         return Away(f"its NodeManager is down: {self.report.nm_down}", now_s - self.nm_down_s, nm_down=True)
+
+    def fences(self, now_s: float, fresh_s: float) -> bool:
+        """Return whether its sidecar surely runs now, and holds starts of containers of our own."""
+        report = self.report
+        lately = self.reported_s > self.cut_s and now_s - self.reported_s <= fresh_s
+        return report is not None and report.fences and lately
 
     def drain(self) -> str | None:
         """Return why YARN forbids holding starts here, "" if it allows it; None while its state is not known."""

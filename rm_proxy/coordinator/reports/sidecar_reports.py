@@ -57,6 +57,12 @@ class SidecarReports:
         self._emptied: set[str] = set()
         """Nodes that an admin empties, as of their last reports."""
 
+    def disconnected(self, node_id: str, now_s: float) -> None:
+        """Note that the connection for a node's reports was cut: its sidecar may be dead."""
+        node = self._state.nodes.get(node_id)
+        if node is not None:
+            node.cut_s = now_s
+
     def registered(self, attempt_id: str, now_s: float) -> None:
         """Hand the containers that nodes hold for an attempt over to it, as it registered."""
         for node in self._state.nodes.values():

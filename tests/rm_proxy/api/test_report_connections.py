@@ -42,11 +42,17 @@ class Proxy:
     def __init__(self, security: Security = OPEN) -> None:
         self.reports: list[Report] = []
         self.counts: list[float] = []
+        self.cuts: list[str] = []
         self.ack = Ack(events_to=7, targets=Targets(max_queue=3), drain="")
         self.refused: list[str] = []
         self.known = True
         self.connections = ReportConnections(
-            self.handle, lambda node_id: self.known, max_bytes=LIMIT, count=self.counts.append, grants_s=5.0
+            self.handle,
+            lambda node_id: self.known,
+            max_bytes=LIMIT,
+            count=self.counts.append,
+            grants_s=5.0,
+            cut=self.cuts.append,
         )
         self.app = FastAPI()
         install_error_handlers(self.app)
@@ -277,7 +283,8 @@ async def test_the_latest_connection_of_a_node_counts(
             second = await (await connect()).opened()
             assert await first.is_closed()
             assert (await second.report())[0] is FrameKind.ACK
-    assert proxy.counts == [1, 1, 0]
+            assert proxy.cuts == [NODE], "the first one's sidecar may have died"
+    assert proxy.counts == [1, 1, 0] and proxy.cuts == [NODE, NODE]
     assert sum("do two sidecars have this name?" in line.get("why", "") for line in logs) == lines
 
 

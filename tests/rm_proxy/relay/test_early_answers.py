@@ -538,6 +538,32 @@ def test_a_proxy_that_died_after_it_goes_on_with_them_and_delivers_the_rest() ->
     assert numbers(got) == [9] and not ends(got) and minted(step.call)
 
 
+def test_a_sidecar_that_missed_a_report_or_was_cut_off_fences_nothing() -> None:
+    pair = Pair(cluster(nodes=1))
+    minter, reports = pair.world.minter, pair.world.reports
+    assert minter.fences(node_id(1), 3.0) and not minter.fences(node_id(1), 3.1), "it reports each 2 s"
+    reports.disconnected(node_id(1), 0.0)
+    step = pair.asks(1, 1)
+    assert not step.answers and not any(may_be_ahead(number) for number in minted(step.call))
+    pair.rm_answers(step.call, response_id=2)
+    reports.report(node_id(1), report(1, seq=2, fences=True), 0.5)
+    pair.wire.now_s = 0.5
+    assert pair.asks(2, 1).answer.response_id == 3
+
+
+def test_one_whose_sidecar_was_cut_off_before_its_confirmation_ends() -> None:
+    """Its start may have passed unfenced, and have been stopped, without any news of that."""
+    pair = Pair(cluster(nodes=1))
+    step = pair.asks(1, 1)
+    pair.world.reports.disconnected(node_id(1), 0.2)
+    after = pair.rm_answers(step.call, response_id=2)
+    assert not after.of(Confirmed) and len(after.of(DropHeld)) == 1 and not pair.early
+    following = pair.asks(2)
+    assert [proto.id for proto in sent(following.call).release] == numbers(step.answer)
+    got = pair.rm_answers(following.call, response_id=3).answer
+    assert ends(got) == numbers(step.answer) and got.completed_container_statuses[0].exit_status == -102
+
+
 def test_one_that_its_sidecar_gave_up_first_is_not_confirmed() -> None:
     pair = Pair(cluster())
     step = pair.asks(1, 1)
