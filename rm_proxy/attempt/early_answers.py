@@ -106,6 +106,8 @@ class EarlyAnswers:
             return False
         if request.response_id != last.response_id or not 0 < last.response_id < _LAST_ID:
             return False
+        if self._parts.table.takes_back:  # one may be on its way, which makes a container of ours superfluous
+            return False
         if request.doubtful or request.releases or request.updates or request.late or request.ahead:
             return False
         if not all(may_be_ahead(grant.container.id.id) for grant in minted):

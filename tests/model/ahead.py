@@ -166,6 +166,8 @@ class AheadRun(Run):
             self._register(am)
         while on_way and not (self.leaves_open and self.rng.random() < 0.5):
             self._pass(am, wire, on_way, "")
+        if on_way:
+            self.calm[am.number] = 0  # the ResourceManager has not got the rows of the open call
         self._remember_undelivered(am)
 
     def _pass(self, am: ApplicationMaster, wire: Wire, on_way: list[Call], fault: Fault) -> list[Response | Failure]:

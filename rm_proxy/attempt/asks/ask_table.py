@@ -59,6 +59,8 @@ class AskTable:
         self._to_zero: dict[int, tuple[Key, str]] = {}
         """Host rows that the ResourceManager still holds for ids that are pending no longer."""
         self._to_send: dict[int, QPlacement] = {}
+        self.takes_back = False
+        """Whether the request in hand may take guaranteed containers back that are wanted as queueable ones now."""
 
     def update(self, rows: Iterable[y.ResourceRequestProto]) -> list[AskEntry]:
         """Handle the absolute rows of a request; returns the keys that they touch, in their order."""
@@ -238,9 +240,13 @@ class AskTable:
         mint: has the proxy grant a container itself where it can; what was asked for it before is taken back then.
         """
         out: list[y.ResourceRequestProto] = []
+        self.takes_back = False
         for entry in self.sums.changed.values():
-            out.extend(entry.rows.rows_for_rm())
-            entry.rows.settled()
+            rows, before = entry.rows, entry.rows.at_rm.get(ANY, 0)
+            out.extend(rows.rows_for_rm())
+            rows.settled()
+            if rows.rewritten and before and not 0 < before <= rows.at_rm.get(ANY, 0):
+                self.takes_back = True
             if entry.idle and self.entries.get(entry.key) is entry:
                 self._drop(entry.key)
         self.sums.changed.clear()

@@ -307,6 +307,21 @@ def test_a_request_for_both_kinds_is_answered_early_with_what_is_queueable() -> 
     assert (5, 2) in counts(pair.step(pair.request(both(3, 0, 2))).call)
 
 
+def test_what_is_wanted_as_queueable_instead_waits_for_what_is_on_its_way() -> None:
+    """The ResourceManager may have granted what is taken back: then the container of ours is one too many."""
+    pair = Pair(cluster(policies={**ALL_Q, "routes": [{"policy": "only_g"}]}))
+    first = pair.asks(1, 1)
+    (asked,) = sent(first.call).ask
+    pair.rm_answers(first.call, response_id=2, limit=LIMIT)
+    pair.world.switch(cluster().policies)
+    for attempt in pair.world.attempts.values():
+        attempt.reconsider(routes=True)
+    step = pair.asks(2)
+    assert not step.answers and len(minted(step.call)) == 1 and counts(step.call) == [(20, 0)]
+    got = pair.rm_answers(step.call, response_id=3, allocated_containers=[container(9, 1, asked)])
+    assert numbers(got.answer) == [9], "and no other one"
+
+
 def test_a_refused_request_for_guaranteed_containers_is_that_of_the_next_call() -> None:
     """As on stock YARN, but for one call: each is refused until the application asks otherwise, and nothing is lost."""
     pair = Pair(cluster(policies=MIXED))
