@@ -241,6 +241,7 @@ class Attempt:
         self.registration.follow(AttemptEvent.RESTORED if snapshot.registered else AttemptEvent.NOT_REGISTERED)
         self.registration.resync = Resync(snapshot) if snapshot.registered else None
         self.notebook.restore(snapshot)
+        self.containers.master_gone_s = snapshot.master_gone_s
         self.containers.answers = 1  # its first answer was long ago
         self.live.changed = {}
         self.router.charge()
@@ -285,6 +286,7 @@ class Attempt:
         note = self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
         late = exchange.undelivered
         note["undelivered"] = packed_undelivered(late) if late is not None else None
+        note["master_gone_s"] = self.containers.master_gone_s
         return note | minted_note(self.own_grants.open, self.own_grants.number)
 
 

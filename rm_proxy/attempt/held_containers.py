@@ -94,6 +94,8 @@ class HeldContainer:
     """Whether it was placed to wait for a core that comes free in a moment."""
     early: bool = False
     """Whether the ResourceManager has not confirmed it yet: it may not start before."""
+    silent_s: float | None = None
+    """Since when the ResourceManager owes news of it: it lists its node no more, or it is over there."""
 
     def hold(self, now_s: float) -> None:
         """Note that its sidecar holds its start; a repeated report changes no stage."""

@@ -23,6 +23,8 @@ LOST_STATES: Final = frozenset((y.NS_LOST, y.NS_UNHEALTHY, y.NS_DECOMMISSIONED, 
 _DIAGNOSTICS: Final = "Container released on a *lost* node"
 _ANSWERS: Final = 2
 """Answers after which the ResourceManager would have reported the end of a container that it knows."""
+_READ_S: Final = 15.0
+"""Time within which a new process reads the list of nodes; what an earlier one waited counts from then on (own)."""
 
 
 class LostContainers:
@@ -33,8 +35,8 @@ class LostContainers:
         self._answers = 0
         self._lost: dict[str, int] = {}
         """Containers whose nodes are lost, each with how many answers there were when that was noticed."""
-        self._silent: dict[str, float] = {}
-        """Since when the ResourceManager owes news of a container: it lists its node no more, or it is over there."""
+        self._begun_s: float | None = None
+        """When a container of an unlisted node was first seen: a new process may not have read the list yet."""
 
     def node_lost(self, node_id: str) -> None:
         """Note that an answer of the ResourceManager reported a node as lost."""
@@ -50,19 +52,26 @@ class LostContainers:
         """
         if not self._live.count_q:
             self._lost.clear()
-            self._silent.clear()
             return
-        inventory, silent = self._world.inventory, self._silent
-        self._silent = {}
+        inventory = self._world.inventory
         for live in self._live:
             if not _own(live) or live.id in self._lost:
                 continue
             lost = inventory.is_lost(live.node_id)
-            if lost is None or (live.is_over and not lost):
-                since_s = self._silent[live.id] = silent.get(live.id, now_s)
-                lost = now_s - since_s > inventory.node_expiry_s
+            silent = lost is None or (live.is_over and not lost)
+            if silent is (live.silent_s is None):
+                live.silent_s = now_s if silent else None
+                self._live.touch(live.id)
+            if live.silent_s is not None:
+                lost = self._waited(live.silent_s, now_s)
             if lost:
                 self._lost[live.id] = self._answers
+
+    def _waited(self, since_s: float, now_s: float) -> bool:
+        """Return whether the ResourceManager owes news for too long."""
+        if self._begun_s is None:
+            self._begun_s = now_s
+        return now_s - since_s > self._world.inventory.node_expiry_s and now_s - self._begun_s >= _READ_S
 
     def settle(self, answer: y.AllocateResponseProto) -> bool:
         """Add the completions that the ResourceManager has not reported in time to an answer, as it words them.

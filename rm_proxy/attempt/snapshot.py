@@ -81,6 +81,7 @@ _WHERE_SET: Final = (
     "ahead",
     "given_up",
     "early",
+    "silent_s",
 )
 _where_set: Final = attrgetter(*_WHERE_SET)
 
@@ -186,6 +187,8 @@ class Snapshot:
     """The application's record."""
     kept_off: list[str] = field(default_factory=list)
     """Hosts that the ResourceManager may have on its blacklist for us."""
+    master_gone_s: float | None = None
+    """When the application master's container was over."""
     over: bool = False
 
     def take(self, note: Mapping[str, Any]) -> None:
@@ -201,6 +204,7 @@ class Snapshot:
         self.last = note.get("last", self.last)
         self.undelivered = note.get("undelivered", self.undelivered)
         self.app = note.get("app", self.app)
+        self.master_gone_s = note.get("master_gone_s", self.master_gone_s)
         self.kept_off = list(note.get("kept_off", self.kept_off))
         self.open = note.get("open", self.open)
         for container_id, live in note.get("live", {}).items():

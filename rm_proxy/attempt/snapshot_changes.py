@@ -55,6 +55,10 @@ class SnapshotChanges:
         """Note that the application master was asked to register again, with its last id; None: that is done."""
         self._note["resync"] = response_id
 
+    def master_gone(self, at_s: float) -> None:
+        """Note when the application master's container was over."""
+        self._note["master_gone_s"] = at_s
+
     def kept_off(self, hosts: Iterable[str]) -> None:
         """Note the hosts that the ResourceManager may have on the blacklist for us."""
         self._note["kept_off"] = sorted(hosts)

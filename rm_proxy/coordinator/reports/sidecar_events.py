@@ -117,5 +117,6 @@ class SidecarEvents:
     def _master_gone(self, attempt: Attempt, now_s: float) -> None:
         if not attempt.finished:
             attempt.containers.master_gone(now_s)
+            attempt.notebook.master_gone(now_s)
             self._attempts.unjournaled.add(attempt)
             self._state.urgent += attempt.take_effects()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.admission.admissions import CORE_WAIT_S, NEXT_MASTER_S
 from rm_proxy.api.admission_views import admission_info
+from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.admission.apps import ZOE, App, app, cluster, reported, wants
@@ -269,6 +271,26 @@ def test_between_two_masters_of_one_in_service_nobody_else_is_admitted(comes_bac
     later_s = 4 if comes_back else 2 + NEXT_MASTER_S
     world.rounds.all_parts(later_s)
     assert two.beat(later_s) == (4, 0)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_restart_of_the_proxy_between_two_masters_admits_nobody_else(whole: bool) -> None:
+    """whole: whether the journal was written anew since the master died."""
+    before, after, kept = zoe(), zoe(), Snapshot()
+    one = app(before, 2, "core:10=20")
+    one.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 0.5)
+    one.beat(1, *wants(20, 0))
+    event = ContainerEvent(seq=1, container_id=one.container_id(1), kind=EventKind.ENDED, at_s=2, am=True)
+    before.reports.report(node_id(1), report(1, seq=2, events=[event]), 2)
+    note = one.attempt.whole_note() if whole else one.attempt.take_note()
+    kept.take(json.loads(json.dumps(note)))
+    app(after, 2, "core:10=20")
+    after.takeover.restore(one.attempt.id, kept)
+    two = app(after, 3, "core:10=4")
+    assert two.beat(3, *wants(4, 0)) == (0, 0)
+    assert after.admissions.apps[two.id].why == f"{one.id} is in service and waits for its next application master"
+    after.rounds.all_parts(2 + NEXT_MASTER_S)
+    assert two.beat(2 + NEXT_MASTER_S) == (4, 0)
 
 
 def test_idle_elastic_containers_are_given_back_and_not_asked_for_again_for_a_while() -> None:

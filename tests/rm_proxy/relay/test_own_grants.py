@@ -345,20 +345,45 @@ def test_what_the_resource_manager_granted_itself_is_its_own_to_end() -> None:
     assert not ends_within(master, 1, got)
 
 
-def test_after_a_crash_lost_nodes_still_end_their_containers() -> None:
-    master, kept = Master(cluster(1, nodes=1)), Snapshot()
-    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
-    listed(master.world, {1: "LOST"}, 1.0)
+def successor_of(master: Master) -> Master:
+    """Return the same application with a proxy that has the journal alone."""
+    kept, successor = Snapshot(), Master.__new__(Master)
     for note in master.wire.take_notes():
         kept.take(json.loads(json.dumps(note.note)))
-    world = cluster(1, nodes=1)
-    world.takeover.restore(ATTEMPT, kept)
-    listed(world, {1: "LOST"}, 1.0)
-    wire = Wire(world)
-    assert isinstance(wire.send("allocate", ask(1)), Failure), "it is to register anew"
+    successor.world = cluster(1, nodes=1)
+    successor.world.takeover.restore(ATTEMPT, kept)
+    successor.wire = Wire(successor.world)
+    return successor
+
+
+def registers_anew(successor: Master, response_id: int) -> None:
+    wire = successor.wire
+    assert isinstance(wire.send("allocate", ask(response_id)), Failure), "it is to register anew"
     assert isinstance(wire.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto()), Response)
-    successor = Master.__new__(Master)
-    successor.world, successor.wire = world, wire
+
+
+def test_the_wait_for_a_node_that_is_not_listed_goes_on_after_a_crash() -> None:
+    master = Master(cluster(1, nodes=1))
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    listed(master.world, {}, 1.0)
+    master.answered(master.calls(ask(1)), response_id=2)
+    successor = successor_of(master)
+    listed(successor.world, {}, 605.0)
+    registers_anew(successor, 2)
+    seen = [successor.answered(successor.calls(ask(n)), response_id=n + 3) for n in range(3)]
+    assert not any(ends(answer, got) for answer in seen), "it may not have read the list of nodes yet"
+    listed(successor.world, {}, 620.0)
+    seen = [successor.answered(successor.calls(ask(n)), response_id=n + 1) for n in range(5, 8)]
+    assert [len(ends(answer, got)) for answer in seen] == [0, 1, 0]
+
+
+def test_after_a_crash_lost_nodes_still_end_their_containers() -> None:
+    master = Master(cluster(1, nodes=1))
+    (got,) = master.answered(master.calls(ask(0, 1)), response_id=1).allocated_containers
+    listed(master.world, {1: "LOST"}, 1.0)
+    successor = successor_of(master)
+    listed(successor.world, {1: "LOST"}, 1.0)
+    registers_anew(successor, 1)
     seen = [successor.answered(successor.calls(ask(n)), response_id=n + 2) for n in range(3)]
     assert [len(ends(answer, got)) for answer in seen] == [0, 1, 0]
 
