@@ -36,6 +36,8 @@ _LAST_ID: Final = (1 << 31) - 2
 """From here on response ids begin anew; the ResourceManager answers those requests first."""
 _STANDING: Final = ("limit", "num_cluster_nodes", "application_priority")
 """Fields of each answer of the ResourceManager: they hold until its next one."""
+_SHORT_BYTES: Final = 200
+"""Answers up to this length are remembered as they came."""
 UNCONFIRMED: Final = "the proxy granted it, and the ResourceManager did not confirm it"
 UNFENCED: Final = "its sidecar was cut off before the ResourceManager knew it"
 
@@ -64,13 +66,21 @@ class EarlyAnswers:
         self.call: EarlyCall | None = None
         """The open one: every other request of the application master waits until it has an answer."""
         self.standing: bytes | None = None
-        """The ResourceManager's last answer to this registration, whose standing fields are repeated."""
+        """What is repeated of the ResourceManager's last answer to this registration, or all of a short one."""
         self._unconfirmed: dict[str, None] = {}
         """Containers that were granted early and are not confirmed."""
 
     def start_over(self) -> None:
         """Note that the application master will register and ask anew."""
         self.call = self.standing = None
+
+    def note_answer(self, body: bytes) -> None:
+        """Note the ResourceManager's last answer: its standing fields are repeated until the next one."""
+        self.standing = body
+        if len(body) > _SHORT_BYTES:
+            standing = y.AllocateResponseProto()
+            _copy_standing(y.AllocateResponseProto.FromString(body), standing)
+            self.standing = standing.SerializePartialToString()
 
     def restore(self) -> None:
         """Look for containers that an earlier process granted early and did not confirm: the next round ends them."""
@@ -145,7 +155,8 @@ class EarlyAnswers:
             return
         answer = y.AllocateResponseProto.FromString(body)
         check_answer(answer)
-        self.call, self.standing = None, body
+        self.call = None
+        self.note_answer(body)
         exchange.close()
         parts.arrivals.begin()
         exchange.settle(answer, now_s)

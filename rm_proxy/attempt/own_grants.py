@@ -20,6 +20,7 @@ from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.lost_containers import LostContainers
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
+from rm_proxy.minting.key_ring import MAX_NODES
 from rm_proxy.minting.tokens import Minted
 
 _START_BELOW: Final = 1 << 29
@@ -95,6 +96,8 @@ class OwnGrants:
             answer.allocated_containers.append(grant.container)
             node_id = ids.node_id_text(grant.container.nodeId)
             if self._key_ids.get(node_id) != grant.nm_key_id:
+                if len(self._key_ids) >= MAX_NODES:  # nodes with ports of their own at each start
+                    self._key_ids.clear()
                 self._key_ids[node_id] = grant.nm_key_id
                 answer.nm_tokens.append(grant.nm_token)
         self._notebook.minted_over(minted)

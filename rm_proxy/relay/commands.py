@@ -65,4 +65,11 @@ class MintedRefused(NamedTuple):
     why: str
 
 
-Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver | MintedRefused
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """Close this connection: the application master has another one, which goes on with its last call."""
+
+    attempt_id: str
+
+
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver | MintedRefused | Replaced

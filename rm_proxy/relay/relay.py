@@ -43,6 +43,7 @@ from rm_proxy.relay.commands import (
     MintedRefused,
     Noted,
     PassedThrough,
+    Replaced,
     ToAm,
     TookOver,
     ToRm,
@@ -82,10 +83,10 @@ class _Early:
         early.sendings += 1
         self._sending = early.sendings
 
-    def check(self) -> None:
-        """Raise RemoteProtocolError where another connection has sent the request since: its answer counts."""
-        if self.early.sendings != self._sending:
-            raise RemoteProtocolError("another connection of the application master goes on with its last call")
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another connection has sent the request since: its answer counts."""
+        return self.early.sendings != self._sending
 
 
 class Relay:
@@ -285,7 +286,9 @@ class Relay:
     def _early_answered(self, sent: _Early, response: Response, now_s: float, commands: list[Command]) -> None:
         attempt, self._early = self.attempt, None
         assert attempt is not None
-        sent.check()
+        if sent.is_replaced:
+            commands.append(Replaced(attempt.id))
+            return
         try:
             body = without_minted(response).body if sent.has_minted else response.body
             attempt.early.on_answer(sent.early, body, now_s)
@@ -302,7 +305,9 @@ class Relay:
         """
         attempt, self._early, exception = self.attempt, None, failure.exception_class
         assert attempt is not None
-        sent.check()
+        if sent.is_replaced:
+            commands.append(Replaced(attempt.id))
+            return
         refusal = b""
         if exception == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
@@ -366,7 +371,7 @@ class Relay:
             elif method == ALLOCATE:
                 body = attempt.exchange.on_answer(response.body, now_s)
                 if attempt.answers_early:
-                    attempt.early.standing = response.body
+                    attempt.early.note_answer(response.body)
             elif method == REGISTER:
                 body = attempt.on_registered(response.body, now_s)
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:

@@ -25,6 +25,7 @@ from rm_proxy.relay.commands import (
     MintedRefused,
     Noted,
     PassedThrough,
+    Replaced,
     ToAm,
     TookOver,
     ToRm,
@@ -258,7 +259,10 @@ class AmConnection(PairedSocket):
 
     def _execute_other(self, command: Command) -> None:
         parts = self._parts
-        if isinstance(command, TookOver):
+        if isinstance(command, Replaced):
+            log.info("connection closed, the application master has another one", peer=self.peer)
+            self.close()
+        elif isinstance(command, TookOver):
             _took_over(parts, self.peer, command)
         elif isinstance(command, MintedRefused):
             parts.metrics.own_grants.labels("refused").inc()

@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 import pytest
 
 from hadoop_rpc.connection import AM_PROTOCOL
-from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.yarn_server_pb2 import (
@@ -23,13 +22,13 @@ from hadoop_rpc.protos.yarn_server_pb2 import (
 )
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
-from quicksilver.common.own_numbers import may_be_ahead
+from quicksilver.common.own_numbers import LAST_NUMBER, may_be_ahead
 from rm_proxy.attempt.effects import Announce, Completed, Confirmed, DropHeld, Effect, Granted
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.minting.tokens import MasterKey, NodeKeys
-from rm_proxy.relay.commands import MintedRefused, Noted, ToAm, ToRm
+from rm_proxy.relay.commands import MintedRefused, Noted, Replaced, ToAm, ToRm
 from rm_proxy.relay.minted_frames import METHOD
 from rm_proxy.relay.refusals import NOT_REGISTERED, UNKNOWN_PROTOCOL, WRONG_ID
 from rm_proxy.relay.relay import LAST_CALL_ID
@@ -398,8 +397,8 @@ def test_the_answer_of_a_connection_that_another_one_replaced_changes_nothing() 
     pair.reconnects()
     again = pair.asks(2)
     new, pair.wire = pair.wire, old
-    with pytest.raises(RemoteProtocolError, match="another connection"):
-        pair.rm_answers(step.call, response_id=2)
+    assert not pair.rm_answers(step.call, response_id=2).effects
+    assert isinstance(old.commands[-1], Replaced)
     assert set(pair.early.values()) == {True}
     pair.wire = new
     going = pair.rm_answers(again.call, response_id=2)
@@ -413,8 +412,8 @@ def test_the_refusal_on_such_a_connection_changes_nothing() -> None:
     pair.reconnects()
     again = pair.asks(2)
     new, pair.wire = pair.wire, old
-    with pytest.raises(RemoteProtocolError, match="another connection"):
-        pair.rm_refuses(step.call, UNKNOWN_PROTOCOL, "Unknown protocol")
+    assert not pair.rm_refuses(step.call, UNKNOWN_PROTOCOL, "Unknown protocol").calls
+    assert isinstance(old.commands[-1], Replaced)
     pair.wire = new
     assert len(pair.rm_answers(again.call, response_id=2).of(Confirmed)) == 1
 
@@ -613,6 +612,31 @@ def test_an_announcement_after_a_restart_says_whether_it_may_start() -> None:
     news = [effect for n in (1, 2, 3) for effect in after.world.takeover.announce_again(report(n), 0.0)]
     assert [effect.grant.known for effect in news if isinstance(effect, Announce)] == [False]
     assert pair.notes.live and all(note["early"] for note in pair.notes.live.values())
+
+
+def test_what_is_remembered_of_the_last_answer_is_small() -> None:
+    pair = Pair(cluster(policies=MIXED))
+    first = pair.step(pair.request(y.AllocateRequestProto(response_id=1, ask=[row("*", 500, 5)])))
+    (asked,) = sent(first.call).ask
+    granted = [container(number, 1, asked) for number in range(500)]
+    pair.rm_answers(first.call, response_id=2, limit=LIMIT, num_cluster_nodes=3, allocated_containers=granted)
+    attempt = pair.world.attempts[ATTEMPT]
+    assert len(attempt.early.standing or b"") < 50
+    step = pair.asks(2, 1)
+    assert step.answer.num_cluster_nodes == 3 and step.answer.HasField("limit")
+    pair.rm_answers(step.call, response_id=3, limit=LIMIT, allocated_containers=granted)
+    assert len(attempt.early.standing or b"") < 50
+
+
+def test_no_number_goes_beyond_the_last_one() -> None:
+    pair = Pair(cluster())
+    own_grants = pair.world.attempts[ATTEMPT].own_grants
+    own_grants.number = LAST_NUMBER - 2
+    assert numbers(pair.asks(1, 1).answer) == [LAST_NUMBER]
+    pair.rm_answers(pair.last.call, response_id=2)
+    step = pair.asks(2, 1)
+    assert not step.answers and [each.num_containers for each in sent(step.call).ask] == [1, 1], "it is asked for"
+    assert own_grants.number == LAST_NUMBER
 
 
 def test_the_end_of_the_application_waits_for_the_answer() -> None:
