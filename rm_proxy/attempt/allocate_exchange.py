@@ -14,7 +14,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.value_types import replace
-from rm_proxy.attempt.asks.ask_table import AskTable, entry_of_row, is_rewritten, row_count
+from rm_proxy.attempt.asks.ask_table import AskTable, is_rewritten, row_count
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.delivery.allocations import Allocations
@@ -31,7 +31,6 @@ from rm_proxy.attempt.repeated_requests import (
     LastAnswer,
     OpenRequest,
     Undelivered,
-    copied_rows,
     joined,
     merge,
     merged,
@@ -395,26 +394,6 @@ class AllocateExchange:
         self.resend = [*(self.resend or ()), *self._table.doubt(mixed)]
         self._ends.releases.add(*(ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends))
         self._promotion.ask_again(sent.update_requests)
-
-    def postpone_asks(self, call: OpenRequest) -> None:
-        """Have the asks of a request go with the next one, and each after it until one is answered.
-
-        The application master does not know that the ResourceManager refused them.
-        """
-        sent = call.sent
-        if not sent.ask:
-            return
-        table, zeros = self._table, []
-        for row in sent.ask:
-            entry = entry_of_row(table, row)
-            if entry is not None:
-                entry.rows.rewrite()
-            elif not row.num_containers:
-                zeros.append(row)
-        doubtful = table.doubt(row for row in sent.ask if row not in zeros)
-        self.resend = [*(self.resend or ()), *doubtful, *copied_rows(zeros)]
-        sent.ClearField("ask")
-        call.rewritten = sent.SerializeToString()
 
     def on_wrong_id(self, expected: int) -> bytes | None:
         """Handle the refusal of a request for its id; returns a request that has the last answer repeated.

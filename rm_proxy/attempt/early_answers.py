@@ -23,10 +23,11 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.own_numbers import may_be_ahead
 from rm_proxy.attempt.allocate_exchange import AllocateExchange, Parts
+from rm_proxy.attempt.asks.ask_table import postpone
 from rm_proxy.attempt.effects import Confirmed, DropHeld
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.attempt.registration.registration import AttemptState
-from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, Undelivered
+from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, Undelivered, copied_rows
 from rm_proxy.domain import ids
 from rm_proxy.domain.message_checks import check_answer
 from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
@@ -111,7 +112,7 @@ class EarlyAnswers:
         return data
 
     def _fits(self, request: OpenRequest, last: LastAnswer, minted: list[Minted]) -> bool:
-        """Return whether nothing in a request has to be answered by the ResourceManager, nor is likely to be refused."""
+        """Return whether the ResourceManager has to answer nothing in a request at once, and should not refuse it."""
         if self._parts.registration.state is not AttemptState.REGISTERED or request.unread:
             return False
         if request.response_id != last.response_id or not 0 < last.response_id < _LAST_ID:
@@ -184,8 +185,17 @@ class EarlyAnswers:
             return False
         self._end(self._granted(call), UNCONFIRMED, now_s)
         call.minted = []
-        self._exchange.postpone_asks(call.request)
+        self._postpone_asks(call.request)
         return True
+
+    def _postpone_asks(self, request: OpenRequest) -> None:
+        """Have the asks of a request go with the next one: its application does not know that they were refused."""
+        exchange, sent = self._exchange, request.sent
+        if sent.ask:
+            rows = copied_rows(postpone(self._parts.table, sent.ask))
+            exchange.resend = [*(exchange.resend or ()), *rows]
+            sent.ClearField("ask")
+            request.rewritten = sent.SerializeToString()
 
     def give_up(self, call: EarlyCall) -> None:
         """Handle that the ResourceManager expects another request: the next one of the application master shows it."""

@@ -54,7 +54,7 @@ class OwnGrants:
         """By node: the id of the key of the last NMToken that the application master was sent."""
 
     def mint(self, q: QPlacement, private: int, now_s: float) -> bool:
-        """Grant a container on its node with the request in hand, under a private id; returns whether it can be done."""
+        """Grant a container on its node under a private id, with the request in hand; returns whether it can be."""
         app = self._world.apps.app(self._app_id)
         if app is None or not app.user or q.entry.beyond:
             return False

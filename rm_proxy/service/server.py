@@ -142,20 +142,24 @@ class Proxy:
             self.coordinator.apps.app,
         )
         self.reports = makers.reports(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
-        self.report_connections = makers.report_connections(
-            self.reports.handle,
-            self.coordinator.reports.takes_report,
-            max_bytes=settings.max_body_bytes,
-            count=self.metrics.report_connections.set,
-            grants_s=settings.announce_timeout_s,
-            cut=lambda node_id: self.coordinator.reports.disconnected(node_id, time.time()),
-        )
+        self.report_connections = self._report_connections(makers)
         self.key_reports = self._key_reports(conf.boolean(_USE_IP))
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion, self._warned_of_grants = False, ""
         self._rest: asyncio.Task[None] | None = None
+
+    def _report_connections(self, makers: Makers) -> ReportConnections:
+        reports = self.coordinator.reports
+        return makers.report_connections(
+            self.reports.handle,
+            reports.takes_report,
+            max_bytes=self.settings.max_body_bytes,
+            count=self.metrics.report_connections.set,
+            grants_s=self.settings.announce_timeout_s,
+            cut=lambda node_id: reports.disconnected(node_id, time.time()),
+        )
 
     def _key_reports(self, use_ip: bool) -> KeyReports:
         coordinator = self.coordinator

@@ -253,10 +253,10 @@ class AskTable:
         for private, (key, host) in self._to_zero.items():
             out.append(_q_row(key, private, host, 0))
         for private, q in self._to_send.items():
-            key, before, q.sent = q.entry.key, q.row_host, True
-            q.minted = mint is not None and self._minted(q, mint)
-            if before and (q.minted or before != q.host):
-                out.append(_q_row(key, private, before, 0))
+            key, row_host, q.sent = q.entry.key, q.row_host, True
+            q.minted = mint is not None and _minted(self, q, mint)
+            if row_host and (q.minted or row_host != q.host):
+                out.append(_q_row(key, private, row_host, 0))
             if q.minted:
                 continue
             here, anywhere = _q_row(key, private, q.host, 1), y.ResourceRequestProto()
@@ -267,22 +267,6 @@ class AskTable:
         self._to_zero.clear()
         self._to_send.clear()
         return out
-
-    def _minted(self, q: QPlacement, mint: Mint) -> bool:
-        """Have the proxy grant a container itself; return whether it did.
-
-        The ResourceManager never forgets an id that it did not grant: one that it has is parked, for another one.
-        """
-        listed_id = q.private_id if q.listed else None
-        private = q.private_id if listed_id is None else self._next_id(q.entry)
-        if private is None or not mint(q, private):
-            return False
-        if listed_id is not None:
-            del self.by_private[listed_id], q.entry.pending[listed_id]
-            self.by_private[private] = q.entry.pending[private] = q
-            q.private_id, q.listed, q.row_host = private, False, NOWHERE
-            self.park_asked(listed_id, q.entry.key, NOWHERE)
-        return True
 
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
@@ -303,6 +287,39 @@ class AskTable:
             elif not (row.num_containers or (private and Key.of(row).opportunistic)):
                 gone.append(row)
         return gone
+
+
+def _minted(table: AskTable, q: QPlacement, mint: Mint) -> bool:
+    """Have the proxy grant a container itself; return whether it did.
+
+    The ResourceManager never forgets an id that it did not grant: one that it has is parked, for another one.
+    """
+    listed_id = q.private_id if q.listed else None
+    private = q.private_id if listed_id is None else table._next_id(q.entry)
+    if private is None or not mint(q, private):
+        return False
+    if listed_id is not None:
+        del table.by_private[listed_id], q.entry.pending[listed_id]
+        table.by_private[private] = q.entry.pending[private] = q
+        q.private_id, q.listed, q.row_host = private, False, NOWHERE
+        table.park_asked(listed_id, q.entry.key, NOWHERE)
+    return True
+
+
+def postpone(table: AskTable, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
+    """Have rows that the ResourceManager refused sent with each request until one is answered, whoever made them.
+
+    Returns those of keys that are forgotten already.
+    """
+    doubtful, gone = [], []
+    for row in rows:
+        entry = entry_of_row(table, row)
+        if entry is not None:
+            entry.rows.rewrite()
+            doubtful.append(row)
+        elif not row.num_containers:
+            gone.append(row)
+    return [*table.doubt(doubtful), *gone]
 
 
 def row_count(table: AskTable) -> int:
