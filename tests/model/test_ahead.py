@@ -28,6 +28,13 @@ class Ahead(Whole):
         self.run.heartbeat(self.am(job), fault)
         self.run.heartbeat(self.am(job))
 
+    @rule(node=st.integers(0, 3))
+    def sidecar_crashes(self, node: int) -> None:
+        """The proxy sees its connection end."""
+        node_id = f"{self.nodes[node % len(self.nodes)]}:8041"
+        self.run.coordinator.reports.disconnected(node_id, self.run.now_s)
+        super().sidecar_crashes(node)
+
     @invariant()
     def starts_are_known(self) -> None:
         if hasattr(self, "run"):
