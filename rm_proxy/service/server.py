@@ -69,7 +69,7 @@ from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import Writer
 from rm_proxy.ui.dashboard import UiSettings, add_dashboard
 from rm_proxy.views.service_models import Health
-from rm_proxy.yarn.client import AUTO_UPDATE
+from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
 
 log = get_logger(__name__)
 _ALLOCATION: Final = "yarn.scheduler.{}-allocation-{}"
@@ -88,6 +88,8 @@ class Makers:
     reports: Callable[..., ReportHandler] = ReportHandler
     report_connections: Callable[..., ReportConnections] = ReportConnections
     journal: Callable[[Path, ProxyMetrics], AttemptJournal] = AttemptJournal
+    yarn: Callable[..., YarnRest] = YarnRest
+    """Reads the ResourceManager's REST."""
     rest: Callable[[ASGIApp], ASGIApp] = _as_it_is
     """Wraps the application that answers REST."""
 
@@ -121,7 +123,7 @@ class Proxy:
         self.recovery = Recovery(self.journal, self.coordinator, self.metrics)
         self.learned = self._learned()
         self.announcer = self._announcer()
-        self.poller = self._poller()
+        self.poller = self._poller(makers.yarn)
         self.node_drain = NodeDrain(self.coordinator, security.credentials(Role.PROXY))
         self.reloader = ProxyReloader(self.coordinator, self.writer, self.metrics, settings, policies_source, security)
         self.order_bypass, self.reload = self.bypass.order, self.reloader.reload
@@ -192,7 +194,7 @@ class Proxy:
             limit=settings.announce_queue,
         )
 
-    def _poller(self) -> YarnPoller:
+    def _poller(self, yarn: Callable[..., YarnRest]) -> YarnPoller:
         return YarnPoller(
             self.coordinator,
             self.writer,
@@ -201,6 +203,7 @@ class Proxy:
             self.endpoints.rm_web,
             self._on_round,
             partial(self.bypass.fault, FaultKind.INTERNAL, ""),
+            yarn,
         )
 
     def _upstream(self, ha: bool) -> Upstream:

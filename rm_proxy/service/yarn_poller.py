@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.kerberos.keytab import Keytab
 from quicksilver.common.process import watchdog
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.config import ProxySettings
@@ -51,12 +52,13 @@ class YarnPoller:
         rm_web: str,
         on_round: Callable[[], None],
         on_fault: Callable[[], None],
+        rest: Callable[[str, float, Keytab | None], YarnRest] = YarnRest,
     ) -> None:
-        """`on_fault` is called for a round that raised; the next one is tried as usual."""
+        """`on_fault` is called for a round that raised; the next one is tried as usual. rest: reads."""
         self._coordinator, self._writer, self._metrics = coordinator, writer, metrics
         self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
         keytab = settings.keytab()
-        self._yarn, self._lookup = (YarnRest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
+        self._yarn, self._lookup = (rest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
         self._scheduler = AsyncIOScheduler()
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
@@ -96,6 +98,7 @@ class YarnPoller:
 
     def soon(self) -> None:
         """Read everything at once: another ResourceManager, or the same one started anew, is there."""
+        self._yarn.begin_anew()
         self._rereading = asyncio.get_running_loop().create_task(self.first())
 
     async def first(self) -> None:

@@ -162,6 +162,9 @@ class YarnRest:
             m.containersAllocated,
         )
 
+    def begin_anew(self) -> None:
+        """Note that another ResourceManager may answer now. Nothing is stored here, but in a worker of several."""
+
     async def close(self) -> None:
         """Close the kept connections."""
         await self._client.close()

@@ -81,6 +81,8 @@ class Node:
     """When the first container is expected to end here, seconds from the last report."""
     lost_ratio: float = 0.0
     """Part of its containers that were lost, of about the last MEMORY of them."""
+    shown: NodeView | None = None
+    """The view without own containers, as the worker of the proxy computed it to which the node reports; else None."""
     idle: tuple[object, ...] | None = None
     """What its last report said, if that was of no container and no event."""
     changed: tuple[dict[str, None], ...] = ()
@@ -169,6 +171,11 @@ class Node:
             self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
             self.note_change()
             return
+        if self.shown is not None:
+            usable = self.why_not(now_s, fresh_s) is None
+            self.bare = self.shown if usable == self.shown.usable else replace(self.shown, usable=usable)
+            self._recount()
+            return
         capacity = Resources(report.memory_mb, report.vcores)
         apps = [c.app_id for c in report.containers if not c.am]
         self.bare = NodeView(
@@ -212,9 +219,14 @@ class Node:
         for changed in self.changed:
             changed[self.id] = None
 
+    def show(self, view: NodeView) -> None:
+        """Have the view of another worker of the proxy count from the next `refresh` on, with its limit and speed."""
+        self.shown, self.limit_q, self.slow_ratio = view, view.limit_q, view.slow_ratio
+        self.yields_level = view.yields_level
+
     def limit_to(self, limit_q: Resources | None) -> None:
-        """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
-        if limit_q != self.limit_q:
+        """Set the limit of queueable containers here, unless another worker does; None: what guaranteed ones leave."""
+        if limit_q != self.limit_q and self.shown is None:
             self.limit_q = limit_q
             self._change(limit_q=limit_q)
             self.note_change()
@@ -227,8 +239,8 @@ class Node:
         self.note_change()
 
     def slow_by(self, ratio: float) -> None:
-        """Set how many times as long tasks take here as elsewhere."""
-        if ratio != self.slow_ratio:
+        """Set how many times as long tasks take here as elsewhere, unless another worker does."""
+        if ratio != self.slow_ratio and self.shown is None:
             self.slow_ratio = ratio
             self._change(slow_ratio=ratio)
 

@@ -7,7 +7,7 @@ from math import inf
 from operator import attrgetter
 from typing import Final
 
-from policies.model import Kind
+from policies.model import Kind, NodeView
 from quicksilver.common.messages import Ack, ContainerEvent, Report, Targets
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
@@ -88,9 +88,17 @@ class SidecarReports:
         drops = self._restore.forgotten(report)
         return self._ack(node, report, now_s, drops, self._targets_of(node_id, report, now_s))
 
-    def report_elsewhere(self, node_id: str, report: Report, now_s: float, new_events: Sequence[ContainerEvent]) -> Ack:
-        """Handle a report whose answer another worker of the proxy gives; return what has to be in it."""
-        self._handle(self._state.node(node_id), report, now_s, new_events)
+    def report_elsewhere(
+        self, node_id: str, report: Report, now_s: float, new_events: Sequence[ContainerEvent], view: NodeView
+    ) -> Ack:
+        """Handle a report whose answer another worker of the proxy gives; return what has to be in it.
+
+        view: the node as that worker sees it, without own containers.
+        """
+        self._state.node(node_id)  # it is known from now on
+        self._containers(node_id, report, now_s, new_events)
+        self.report_of_others(node_id, report, now_s, view)
+        self._durations.observe(node_id, report, now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
             events_to=self._events.acknowledge(node_id, report, now_s),
@@ -99,6 +107,16 @@ class SidecarReports:
             shed=self._mover.take(node_id),
             promoted=self._still_queueable(node_id, report),
         )
+
+    def report_of_others(self, node_id: str, report: Report, now_s: float, view: NodeView) -> None:
+        """Handle such a report that mentions no container of this worker's applications."""
+        node = self._state.node(node_id)
+        node.confirm(report, now_s)
+        node.show(view)
+        self._inventory.refresh(node, now_s)
+        work_s = self._durations.outlook.work_s
+        node.yields(self._state.giving_way.report(report, node.beyond, work_s, now_s))
+        self._after(node, report, now_s)
 
     def order_elsewhere(self, node_id: str, orders: Ack) -> None:
         """Store what another worker wants of a sidecar; it goes as what this one wants."""
@@ -111,12 +129,7 @@ class SidecarReports:
 
     def _handle(self, node: Node, report: Report, now_s: float, new_events: Sequence[ContainerEvent] | None) -> None:
         state, node_id = self._state, node.id
-        if report.containers:
-            self._adopted.of_report(node_id, report, now_s)
-        news = self._events.new(node_id, report) if new_events is None else new_events
-        self._events.handle(node_id, report, news, now_s)
-        if node.report is None:
-            state.urgent += self._restore.announce_again(report, now_s)
+        self._containers(node_id, report, now_s, new_events)
         node.confirm(report, now_s)
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
@@ -125,11 +138,25 @@ class SidecarReports:
         node.frees_s = outlook.frees_s(report) if full else inf
         self._inventory.refresh(node, now_s)
         node.yields(state.giving_way.report(report, node.beyond, outlook.work_s, now_s))
-        for step in state.hooks.reported:
-            step(node_id, report, now_s)
-        if report.empty_in_s is not None or node_id in self._emptied:
-            self._follow_emptying(node_id, report, now_s)
+        self._after(node, report, now_s)
         node.idle = None if report.containers or report.events else _LASTING(report)
+
+    def _containers(
+        self, node_id: str, report: Report, now_s: float, new_events: Sequence[ContainerEvent] | None
+    ) -> None:
+        """Hand the containers of a report and its new events over to their attempts."""
+        if report.containers:
+            self._adopted.of_report(node_id, report, now_s)
+        news = self._events.new(node_id, report) if new_events is None else new_events
+        self._events.handle(node_id, report, news, now_s)
+        if self._state.node(node_id).report is None:
+            self._state.urgent += self._restore.announce_again(report, now_s)
+
+    def _after(self, node: Node, report: Report, now_s: float) -> None:
+        for step in self._state.hooks.reported:
+            step(node.id, report, now_s)
+        if report.empty_in_s is not None or node.id in self._emptied:
+            self._follow_emptying(node.id, report, now_s)
 
     def _says_nothing_new(self, node: Node, report: Report) -> bool:
         """Return whether a node is as idle as its last report said: nothing there depends on the time."""

@@ -11,7 +11,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-from policies.model import AppView, Resources
+from policies.model import AppView, NodeView, Resources
 from policies.waiting import WaitingApp
 from rm_proxy.coordinator.job_outlook import Outlook
 from rm_proxy.coordinator.nodes.nodes import Own
@@ -101,6 +101,36 @@ def demand_of(fields: tuple[Any, ...]) -> Demand:
     app, counts, times, sizes, queue_priority, memory_mb, vcores = fields
     waiting = WaitingApp(AppView(*app), *counts, *times)
     return Demand(waiting, sizes_of(sizes), queue_priority, Resources(memory_mb, vcores))
+
+
+_fields_of: Final = attrgetter(*NodeView.__dataclass_fields__)
+_SIZES: Final = [list(NodeView.__dataclass_fields__).index(name) for name in ("capacity", "used_g", "used_q")]
+_LIMIT_Q: Final = list(NodeView.__dataclass_fields__).index("limit_q")
+_WAITS: Final = list(NodeView.__dataclass_fields__).index("waits")
+ViewFields = list[Any]
+
+
+def view_fields(view: NodeView) -> ViewFields:
+    """Return the fields of a node's view in their order, sizes as pairs."""
+    fields = list(_fields_of(view))
+    for at in _SIZES:
+        size = fields[at]
+        fields[at] = size.memory_mb, size.vcores
+    if (limit_q := view.limit_q) is not None:
+        fields[_LIMIT_Q] = limit_q.memory_mb, limit_q.vcores
+    fields[_WAITS] = [(size.memory_mb, size.vcores, wait_s) for size, wait_s in view.waits]
+    return fields
+
+
+def view_of(fields: ViewFields) -> NodeView:
+    """Return the view of these fields."""
+    values = list(fields)
+    for at in _SIZES:
+        values[at] = Resources(*values[at])
+    if values[_LIMIT_Q] is not None:
+        values[_LIMIT_Q] = Resources(*values[_LIMIT_Q])
+    values[_WAITS] = [(Resources(memory_mb, vcores), wait_s) for memory_mb, vcores, wait_s in values[_WAITS]]
+    return NodeView(*values)
 
 
 @dataclass(slots=True)

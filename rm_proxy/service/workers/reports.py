@@ -14,6 +14,7 @@ from quicksilver.common.reports.deltas import DeltaReader
 from quicksilver.common.reports.frames import FrameError, FrameKind
 from rm_proxy.api.received_report import read_delta, read_report
 from rm_proxy.api.report_connections import Answer, ReportConnections
+from rm_proxy.coordinator.workers.news import ViewFields, view_fields, view_of
 from rm_proxy.coordinator.workers.outbox import Outbox
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.service.report_handler import ReportHandler
@@ -34,6 +35,8 @@ class WorkerReports(ReportHandler):
         """Of nodes that report to other workers."""
         self._settled: dict[str, tuple[str, int]] = {}
         """By node: what its worker knows is settled here."""
+        self._concerned: set[str] = set()
+        """Nodes whose last reports mentioned containers of this worker's applications."""
         self._is_urgent = False
         """Whether a container ended by the last report: another one may have its place."""
 
@@ -54,10 +57,14 @@ class WorkerReports(ReportHandler):
 
     def pass_on(self, node_id: str, kind: FrameKind, body: bytes) -> None:
         """Have the other workers handle a frame."""
-        self._links.broadcast(self._is_urgent).reports.append((node_id, int(kind), body))
+        view = view_fields(self._coordinator.nodes[node_id].bare)
+        self._links.broadcast(self._is_urgent).reports.append((node_id, int(kind), body, view))
 
-    def handle_elsewhere(self, node_id: str, kind: int, body: bytes) -> None:
-        """Handle a frame of a node that reports to another worker."""
+    def handle_elsewhere(self, node_id: str, kind: int, body: bytes, view: ViewFields) -> None:
+        """Handle a frame of a node that reports to another worker.
+
+        One without a container of this worker's applications changes the node's view, and nothing else.
+        """
         reader, worker = self._readers.get(node_id), self._spread.of_node(node_id)
         if reader is None:
             reader = self._readers[node_id] = DeltaReader(read_report, read_delta)
@@ -70,12 +77,32 @@ class WorkerReports(ReportHandler):
         if not coordinator.serving:
             coordinator.reports.observe(node_id, report, now_s)
             return
+        if not self._concerns(node_id, report):
+            coordinator.reports.report_of_others(node_id, report, now_s, view_of(view))
+            self._outbox.report(node_id)
+            return
         events = self._new_events(node_id, report)
-        ack = coordinator.reports.report_elsewhere(node_id, report, now_s, events)
+        ack = coordinator.reports.report_elsewhere(node_id, report, now_s, events, view_of(view))
         self._recovery.write_due(now_s)
         self._effects.handle(coordinator.take_urgent())
         self._outbox.report(node_id)
         self._answer(worker, node_id, report, ack)
+
+    def _concerns(self, node_id: str, report: Report) -> bool:
+        """Return whether a report mentions containers of this worker's applications, or the one before it did."""
+        own, of_app, of_container = self._spread.own, self._spread.of_app, self._spread.of_container
+        if (
+            any(of_app(container.app_id) == own for container in report.containers)
+            or any(of_container(event.container_id) == own for event in report.events)
+            or any(of_container(container_id) == own for container_id in report.release)
+        ):
+            self._concerned.add(node_id)
+            return True
+        if node_id in self._concerned:
+            self._concerned.discard(node_id)
+            return True
+        known = self._coordinator.nodes.get(node_id)
+        return known is None or known.report is None
 
     def _answer(self, worker: int, node_id: str, report: Report, ack: Ack) -> None:
         """Send the node's worker what is settled here, and what its sidecar has to do."""
@@ -111,6 +138,7 @@ class WorkerReports(ReportHandler):
         for known in (self._settled, self._readers):
             for node_id in known.keys() - node_ids:
                 del known[node_id]
+        self._concerned &= node_ids
 
 
 class WorkerReportConnections(ReportConnections):

@@ -26,6 +26,7 @@ from quicksilver.common.settings.reload import How, ReloadRefusedError, on_hangu
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind, Order
+from rm_proxy.coordinator.workers.news import view_fields
 from rm_proxy.coordinator.workers.outbox import Outbox, SharedLine, shared_parts
 from rm_proxy.coordinator.workers.peers import Peers
 from rm_proxy.coordinator.workers.spread import Spread
@@ -40,6 +41,16 @@ from rm_proxy.service.workers.limits import unfit_policies
 from rm_proxy.service.workers.node_acks import NodeAcks
 from rm_proxy.service.workers.reports import WorkerReportConnections, WorkerReports, whole_frame
 from rm_proxy.service.workers.worker_links import Batch, Broadcast, Letter, Links
+from rm_proxy.service.workers.yarn_readings import (
+    APPS,
+    INFO,
+    NODES,
+    QUEUES,
+    READER,
+    Reading,
+    WorkerYarnRest,
+    YarnReadings,
+)
 from rm_proxy.views.service_models import BypassInfo
 
 TICK_S: Final = 1.0
@@ -72,12 +83,14 @@ class Worker:
         self._outbox = Outbox(spread)
         self._acks = NodeAcks(spread)
         self.links = Links(self._received, self._begin_link, self._fill, self._lose_link)
+        self._readings = YarnReadings(spread.own, self._pass_reading_on)
         usage, line, placer = shared_parts(self._outbox)
         makers = Makers(
             coordinator=partial(Coordinator, placer=placer, usage=usage, central=line),
             reports=partial(WorkerReports, spread, self._outbox, self._acks, self.links),
             report_connections=partial(WorkerReportConnections, spread, self.links),
             journal=self._journal,
+            yarn=partial(WorkerYarnRest, self._readings),
             rest=ClosingCalls,
         )
         self.proxy = Proxy(
@@ -91,6 +104,8 @@ class Worker:
         self.proxy.reloader.unfit = unfit_policies
         self.proxy.order_bypass, self.proxy.reload = self._order_bypass, self._reload
         self.proxy.problems = lambda: [f"worker {number} is down, and is started anew" for number in self._lost_s]
+        poller = self.proxy.poller
+        self._read_jobs = {NODES: poller.nodes, APPS: poller.apps, QUEUES: poller.queues, INFO: poller.identity}
         self._parts = self.proxy.connection_parts()
         self._rest = asyncio.Queue[socket.socket]()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -197,15 +212,20 @@ class Worker:
         self._lost_s.pop(worker, None)
         own, of_node = self._spread.own, self._spread.of_node
         reports = [
-            (node.id, int(FrameKind.REPORT), whole_frame(node.report))
+            (node.id, int(FrameKind.REPORT), whole_frame(node.report), view_fields(node.bare))
             for node in self.proxy.coordinator.nodes.values()
             if node.report is not None and of_node(node.id) == own
         ]
-        return Broadcast(self._outbox.whole(), reports)
+        return Broadcast(self._outbox.whole(), reports, self._readings.whole())
 
     def _lose_link(self, worker: int) -> None:
         log.warning("another worker is gone", worker=worker)
+        if worker == READER:
+            self._readings.forget()
         self._lost_s.setdefault(worker, time.monotonic())
+
+    def _pass_reading_on(self, reading: Reading) -> None:
+        self.links.broadcast(urgent=False).readings.append(reading)
 
     def _fill(self, broadcast: Broadcast) -> None:
         broadcast.news = self._outbox.take(self.proxy.coordinator.nodes)
@@ -220,6 +240,9 @@ class Worker:
         for frame in batch.reports:
             self._guard(self._reports.handle_elsewhere, *frame)
         self._guard(self._peers.take, worker, batch.news)
+        for reading in batch.readings:
+            if self._readings.received(reading):
+                self._spawn(self._read_jobs[reading.name]())
         for order in batch.orders:
             self._guard(self._obey, *order)
 

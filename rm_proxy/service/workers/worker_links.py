@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from quicksilver.common.process.logs import get_logger
-from rm_proxy.coordinator.workers.news import News
+from rm_proxy.coordinator.workers.news import News, ViewFields
+from rm_proxy.service.workers.yarn_readings import Reading
 
 EXCHANGE_S: Final = 0.005
 """Time between two batches (own): how old the picture of what other workers do may be."""
@@ -24,6 +25,8 @@ LATE_S: Final = 0.05
 UNREAD_BYTES: Final = 64 << 20
 """Bytes that wait for another worker to read them; with more the link is closed, and that worker is started anew."""
 _LENGTH: Final = struct.Struct("!I")
+PassedFrame = tuple[str, int, bytes, ViewFields]
+"""Node, kind and body of a frame as it came, and the node's view after it."""
 log = get_logger(__name__)
 
 
@@ -32,13 +35,15 @@ class Broadcast:
     """A batch for all other workers."""
 
     news: News = field(default_factory=News)
-    reports: list[tuple[str, int, bytes]] = field(default_factory=list)
-    """Frames of nodes that report here, as they came: node, kind and body."""
+    reports: list[PassedFrame] = field(default_factory=list)
+    """Of nodes that report here."""
+    readings: list[Reading] = field(default_factory=list)
+    """Of YARN's REST."""
     orders: list[tuple[str, ...]] = field(default_factory=list)
     """Of an admin, for all workers: a name and its arguments."""
 
     def __bool__(self) -> bool:
-        return bool(self.news or self.reports or self.orders)
+        return bool(self.news or self.reports or self.readings or self.orders)
 
 
 @dataclass(slots=True)

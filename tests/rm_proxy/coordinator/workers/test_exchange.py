@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.config.policy_set import Policies
-from policies.model import Resources
+from policies.model import NodeView, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.workers.news import News
+from rm_proxy.coordinator.workers.news import News, view_fields, view_of
 from rm_proxy.coordinator.workers.outbox import Outbox, SharedLine, shared_parts
 from rm_proxy.coordinator.workers.peers import Peers
 from rm_proxy.coordinator.workers.spread import Spread
@@ -66,6 +66,9 @@ class Process:
         self.peers.take(other.outbox._spread.own, news)
         return news
 
+    def bare(self, number: int) -> NodeView:
+        return view_of(pickle.loads(pickle.dumps(view_fields(self.world.nodes[node_id(number)].bare))))
+
     def free(self) -> int:
         return self.world.central.free.count("", SIZE)
 
@@ -110,7 +113,7 @@ def test_a_container_that_its_node_reports_takes_no_second_place() -> None:
         )
         second.world.reports.report(node_id(number), reported, 1.0)
         assert second.free() == 13
-        first.world.reports.report_elsewhere(node_id(number), reported, 1.0, ())
+        first.world.reports.report_elsewhere(node_id(number), reported, 1.0, (), second.bare(number))
         first.outbox.report(node_id(number))
     assert second.hears(first).places == {node_id(n): {} for n in {1, 2} & {int(r.resource_name[4:]) for r in rows}}
     assert (first.free(), second.free()) == (13, 13)
@@ -189,7 +192,7 @@ def test_the_worker_of_an_application_handles_events_of_nodes_that_report_elsewh
     shed = ContainerEvent(seq=4, container_id=cid(1), kind=EventKind.SHED, at_s=1.0, cause="hold")
     reported = report(1, seq=2, events=[shed])
     assert second.world.reports.report(node_id(1), reported, 1.0, ()).events_to == 4, "it is none of its own"
-    ack = first.world.reports.report_elsewhere(node_id(1), reported, 1.0, [shed])
+    ack = first.world.reports.report_elsewhere(node_id(1), reported, 1.0, [shed], second.bare(1))
     assert ack.events_to == 3, "its application master does not know the end yet"
     assert len(am.attempt.live) == 2
 
@@ -199,7 +202,8 @@ def test_what_a_sidecar_has_to_do_goes_by_the_worker_of_its_node() -> None:
     am.gets(*am.granted())
     am.attempt.end("the application ended")
     waiting = container_report(1, state="waiting")
-    ack = first.world.reports.report_elsewhere(node_id(1), report(1, seq=2, containers=[waiting]), 1.0, ())
+    there = report(1, seq=2, containers=[waiting])
+    ack = first.world.reports.report_elsewhere(node_id(1), there, 1.0, (), second.bare(1))
     assert ack.drop == [cid(1)]
     second.world.reports.order_elsewhere(node_id(1), ack)
     orders = second.world.reports.orders(node_id(1))
@@ -244,3 +248,20 @@ def test_nodes_get_no_more_than_was_placed_within_one_exchange(steps: list[tuple
     assert all(count <= 8 + bound for count in nodes.values())
     if all(exchanges for *_, exchanges in steps) and sum(asked) >= NODES * 8:
         assert nodes.total() == NODES * 8, "no place is lost between them"
+
+
+def test_a_node_that_reports_to_another_worker_has_the_limit_and_the_speed_that_this_one_found() -> None:
+    first, second = Process(0), Process(1)
+    node = second.world.nodes[node_id(1)]
+    node.limit_to(Resources(2048, 2))
+    node.slow_by(1.5)
+    reported = report(1, seq=2, used_g_mb=1024, used_g_vcores=1)
+    second.world.reports.report(node_id(1), reported, 1.0)
+    first.world.reports.report_of_others(node_id(1), reported, 1.0, second.bare(1))
+    shown = first.world.nodes[node_id(1)]
+    shown.limit_to(None)
+    shown.slow_by(1.0)
+    assert shown.view == node.view and shown.slow_ratio == 1.5
+    assert shown.view.limit_q == Resources(2048, 2) and shown.view.slow_ratio == 1.5
+    first.world.rounds.all_parts(1000.0)
+    assert not shown.view.usable, "it is silent"
