@@ -26,8 +26,8 @@ _OPERATIONS: Final = (
     (re.compile(r"/ui/login()"), "login"),
     (re.compile(r"/ui/logout()"), "logout"),
 )
-_SECRET: Final = re.compile(r"/ui/log(in|out)\b.*", re.DOTALL)
-"""Calls with a token in their body."""
+_SECRET: Final = re.compile(r"(/ui/log(in|out)|/v1/nodes/.*/keys)\b.*", re.DOTALL)
+"""Calls with a token or with master keys in their body."""
 _ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants|/v1/check")
 """Messages between proxy and sidecars, many each second; checks of a description, which change nothing."""
 MAX_BODY: Final = 2000

@@ -80,6 +80,13 @@ def test_changes_are_written_and_nothing_else(file: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("path", ["/v1/nodes/n1:1/keys", "/v1/nodes/n1%3A1/keys/", "/ui/login"])
+def test_no_secret_of_a_body_is_written(file: Path, path: str) -> None:
+    configure_audit(AuditSettings(file=file))
+    make_client(OPEN).post(path, json={"container": {"key_id": 1, "secret": "MTIzNDU2Nzg="}})
+    assert lines(file) and "MTIz" not in file.read_text()
+
+
 def test_tokens_say_who_and_refusals_are_written(file: Path, tmp_path: Path) -> None:
     configure_audit(AuditSettings(file=file))
     tokens = tmp_path / "tokens"
