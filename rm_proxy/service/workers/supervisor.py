@@ -1,7 +1,7 @@
 """The first process of a proxy of several: it forks the front and the workers, and replaces those that end.
 
-It does nothing else, and has one thread. If it dies, the kernel ends all of them: the next start is a restart of the
-proxy.
+It makes the store's tables first, does nothing else, and has one thread. If it dies, the kernel ends all of them: the
+next start is a restart of the proxy.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from quicksilver.common.process.parent import end_with
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.service.workers import sockets
 from rm_proxy.service.workers.front import Front
+from rm_proxy.service.workers.tables import make_tables
 from rm_proxy.service.workers.worker import SERVES, StartParts, Worker
 
 log = get_logger(__name__)
@@ -74,6 +75,7 @@ class WorkerSupervisor:
 
     def run(self) -> None:
         """Keep all processes until stopped. Raises QuicksilverError when one ends before all serve."""
+        make_tables(self._start.settings.endpoints(self._start.conf).store_url)
         for each in _SIGNALS:
             signal.signal(each, self._on_signal)
         for number in (*range(self._count), FRONT):
