@@ -15,6 +15,8 @@ FRESH_S: Final = 120.0
 """Age of a report from which on its keys are not used: the node may have other ones. Relays report each 30 s."""
 MAX_NODES: Final = 20_000
 """Nodes whose keys are stored; those of further ones are not taken."""
+KeyReport = tuple[str, NodeKeys, float]
+"""A node, its keys, and when they were reported."""
 TRIAL_S: Final = 300.0
 """Time after which a ResourceManager that does not know the protocol is tried again."""
 
@@ -48,6 +50,10 @@ class KeyRing:
             self._container_key_ids.add(keys.container.key_id)
         self._keys[node_id] = keys, now_s
         return True
+
+    def reports(self, now_s: float) -> list[KeyReport]:
+        """Return what was reported of each node and is not too old, for the other workers of a proxy."""
+        return [(node_id, keys, at_s) for node_id, (keys, at_s) in self._keys.items() if now_s - at_s <= FRESH_S]
 
     def forget(self, node_id: str) -> None:
         """Forget a node."""

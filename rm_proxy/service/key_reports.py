@@ -13,7 +13,7 @@ from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import MasterKeyMessage, NodeKeysMessage
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.api.key_routes import take_no_keys
-from rm_proxy.minting.key_ring import MAX_NODES, KeyRing
+from rm_proxy.minting.key_ring import MAX_NODES, KeyReport, KeyRing
 from rm_proxy.minting.tokens import MasterKey, NodeKeys
 
 log = get_logger(__name__)
@@ -24,7 +24,7 @@ class KeyReports:
     """Reports of keys in, the ring changed.
 
     use_ip: whether tokens name the address of their node (hadoop.security.token.service.use_ip); known: returns
-    whether there is such a node; now: returns Unix seconds.
+    whether there is such a node; now: returns Unix seconds; pass_on: gets what was taken, in a worker of several.
     """
 
     ring: KeyRing
@@ -32,6 +32,7 @@ class KeyReports:
     use_ip: bool
     known: Callable[[str], bool]
     now: Callable[[], float]
+    pass_on: Callable[[KeyReport], None] = lambda report: None
 
     async def report(self, node_id: str, message: NodeKeysMessage) -> None:
         """Handle a node's keys. Raises ApiError."""
@@ -41,8 +42,10 @@ class KeyReports:
             raise ApiError(503, "unknown-node", f"there is no node {node_id} yet")
         container, nm = _key(message.container, "container"), _key(message.nm, "nm")
         keys = NodeKeys(container, nm, message.rm_identifier, await self._service(node_id))
-        if not self.ring.report(node_id, keys, self.now()):
+        now_s = self.now()
+        if not self.ring.report(node_id, keys, now_s):
             raise ApiError(503, "too-many-nodes", f"the keys of {MAX_NODES} nodes are known: this one's are not taken")
+        self.pass_on((node_id, keys, now_s))
 
     async def _service(self, node_id: str) -> str:
         """Return what tokens name as the node's service; "" where its name serves."""

@@ -88,6 +88,7 @@ class Makers:
     reports: Callable[..., ReportHandler] = ReportHandler
     report_connections: Callable[..., ReportConnections] = ReportConnections
     journal: Callable[[Path, ProxyMetrics], AttemptJournal] = AttemptJournal
+    key_reports: Callable[..., KeyReports] = KeyReports
     yarn: Callable[..., YarnRest] = YarnRest
     """Reads the ResourceManager's REST."""
     rest: Callable[[ASGIApp], ASGIApp] = _as_it_is
@@ -145,7 +146,7 @@ class Proxy:
         )
         self.reports = makers.reports(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
         self.report_connections = self._report_connections(makers)
-        self.key_reports = self._key_reports(conf.boolean(_USE_IP))
+        self.key_reports = self._key_reports(makers.key_reports, conf.boolean(_USE_IP))
         self.connections = Connections(settings, self.metrics)
         self.upstream = self._upstream(conf.ha)
         self.queue_sampler = QueueSampler(self.coordinator)
@@ -163,10 +164,10 @@ class Proxy:
             cut=lambda node_id: reports.disconnected(node_id, time.time()),
         )
 
-    def _key_reports(self, use_ip: bool) -> KeyReports:
+    def _key_reports(self, maker: Callable[..., KeyReports], use_ip: bool) -> KeyReports:
         coordinator = self.coordinator
         known = coordinator.nodes.__contains__
-        return KeyReports(coordinator.minter.ring, bool(self.settings.own_grants), use_ip, known, time.time)
+        return maker(coordinator.minter.ring, bool(self.settings.own_grants), use_ip, known, time.time)
 
     def _writer(self) -> Writer:
         settings = self.settings

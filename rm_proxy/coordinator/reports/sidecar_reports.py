@@ -104,6 +104,7 @@ class SidecarReports:
             events_to=self._events.acknowledge(node_id, report, now_s),
             drop=list(drops),
             drop_reason=next(iter(drops.values()), ""),
+            known=self._known.pop(node_id, []),
             shed=self._mover.take(node_id),
             promoted=self._still_queueable(node_id, report),
         )
@@ -122,6 +123,7 @@ class SidecarReports:
         """Store what another worker wants of a sidecar; it goes as what this one wants."""
         for container_id in orders.drop:
             self.undelivered(DropHeld(node_id, container_id, orders.drop_reason))
+        self.confirmed(node_id, orders.known)
         for shed in orders.shed:
             self._mover.shed(node_id, shed)
         for container_id in orders.promoted:

@@ -32,8 +32,6 @@ def unfit_policies(policies: Policies) -> list[str]:
 def check_workers(settings: ProxySettings, policies: Policies, security: Security) -> None:
     """Raise SettingsError if `proxy.workers` is more than 1 and other settings do not allow it."""
     faults = unfit_policies(policies)
-    if settings.own_grants:
-        faults.append("proxy.own_grants: nodes report their keys to one worker alone")
     if security.settings.tls:
         faults.append("security.tls_cert: the process that accepts REST has to see the path of a call")
     if faults:

@@ -110,7 +110,7 @@ class WorkerReports(ReportHandler):
         if report.events and self._settled.get(node_id) != settled:
             self._settled[node_id] = settled
             self._links.letter(worker, urgent=False).acks[node_id] = settled
-        if ack.drop or ack.shed or ack.promoted:
+        if ack.drop or ack.known or ack.shed or ack.promoted:
             add_orders(self._links.letter(worker), node_id, ack)
 
     def _new_events(self, node_id: str, report: Report) -> Sequence[ContainerEvent]:
@@ -175,7 +175,7 @@ class WorkerReportConnections(ReportConnections):
 
 def add_orders(letter: Letter, node_id: str, ack: Ack) -> None:
     """Add orders for a sidecar to a letter."""
-    orders = ack.model_dump_json(include={"events_to", "drop", "drop_reason", "shed", "promoted"})
+    orders = ack.model_dump_json(include={"events_to", "drop", "drop_reason", "known", "shed", "promoted"})
     letter.orders.append((node_id, orders.encode()))
 
 

@@ -31,7 +31,9 @@ from rm_proxy.coordinator.workers.outbox import Outbox, SharedLine, shared_parts
 from rm_proxy.coordinator.workers.peers import Peers
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.minting.key_ring import KeyReport
 from rm_proxy.service.attempt_journal import AttemptJournal
+from rm_proxy.service.key_reports import KeyReports
 from rm_proxy.service.server import Makers, Proxy
 from rm_proxy.service.workers import sockets
 from rm_proxy.service.workers.closing_calls import ClosingCalls
@@ -90,6 +92,7 @@ class Worker:
             reports=partial(WorkerReports, spread, self._outbox, self._acks, self.links),
             report_connections=partial(WorkerReportConnections, spread, self.links),
             journal=self._journal,
+            key_reports=partial(KeyReports, pass_on=self._pass_keys_on),
             yarn=partial(WorkerYarnRest, self._readings),
             rest=ClosingCalls,
         )
@@ -216,7 +219,9 @@ class Worker:
             for node in self.proxy.coordinator.nodes.values()
             if node.report is not None and of_node(node.id) == own
         ]
-        return Broadcast(self._outbox.whole(), reports, self._readings.whole())
+        keys = self.proxy.coordinator.minter.ring.reports(time.time())
+        keys = [each for each in keys if of_node(each[0]) in (own, worker)]
+        return Broadcast(self._outbox.whole(), reports, self._readings.whole(), keys)
 
     def _lose_link(self, worker: int) -> None:
         log.warning("another worker is gone", worker=worker)
@@ -226,6 +231,9 @@ class Worker:
 
     def _pass_reading_on(self, reading: Reading) -> None:
         self.links.broadcast(urgent=False).readings.append(reading)
+
+    def _pass_keys_on(self, report: KeyReport) -> None:
+        self.links.broadcast(urgent=False).keys.append(report)
 
     def _fill(self, broadcast: Broadcast) -> None:
         broadcast.news = self._outbox.take(self.proxy.coordinator.nodes)
@@ -240,6 +248,8 @@ class Worker:
         for frame in batch.reports:
             self._guard(self._reports.handle_elsewhere, *frame)
         self._guard(self._peers.take, worker, batch.news)
+        for keys in batch.keys:
+            self.proxy.coordinator.minter.ring.report(*keys)
         for reading in batch.readings:
             if self._readings.received(reading):
                 self._spawn(self._read_jobs[reading.name]())

@@ -16,6 +16,7 @@ from typing import Final, cast
 
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.coordinator.workers.news import News, ViewFields
+from rm_proxy.minting.key_ring import KeyReport
 from rm_proxy.service.workers.yarn_readings import Reading
 
 EXCHANGE_S: Final = 0.005
@@ -39,11 +40,13 @@ class Broadcast:
     """Of nodes that report here."""
     readings: list[Reading] = field(default_factory=list)
     """Of YARN's REST."""
+    keys: list[KeyReport] = field(default_factory=list, repr=False)
+    """Of nodes that report here; nothing but these sockets carries them from process to process."""
     orders: list[tuple[str, ...]] = field(default_factory=list)
     """Of an admin, for all workers: a name and its arguments."""
 
     def __bool__(self) -> bool:
-        return bool(self.news or self.reports or self.readings or self.orders)
+        return bool(self.news or self.reports or self.readings or self.keys or self.orders)
 
 
 @dataclass(slots=True)

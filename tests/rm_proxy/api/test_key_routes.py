@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -12,8 +15,9 @@ from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import NodeKeysMessage
 from quicksilver.common.process import masking
 from rm_proxy.api.key_routes import key_routes
-from rm_proxy.minting.key_ring import KeyRing
+from rm_proxy.minting.key_ring import KeyReport, KeyRing
 from rm_proxy.service.key_reports import KeyReports
+from rm_proxy.service.workers.worker_links import Broadcast
 
 BODY = {
     "container": {"key_id": 1, "secret": "MTIzNDU2Nzg="},
@@ -43,6 +47,20 @@ def test_keys_go_into_the_ring(use_ip: bool, service: str) -> None:
     known = reports.ring.keys("127.0.0.1:8041", 1.0)
     assert known is not None and known.service == service
     assert (known.container.secret, known.nm.secret, known.nm.key_id) == (b"12345678", b"abcdefgh", 2)
+
+
+def test_what_was_taken_is_passed_on_and_its_repr_has_no_secret() -> None:
+    passed: list[KeyReport] = []
+    reports = replace(keys(), pass_on=passed.append)
+    assert client(reports).post(PATH, json=BODY).status_code == 204
+    other = KeyRing()
+    other.serves(5)
+    for report in pickle.loads(pickle.dumps(passed)):
+        other.report(*report)
+    node = "127.0.0.1:8041"
+    assert other.keys(node, 1.0) == reports.ring.keys(node, 1.0)
+    assert [each[0] for each in reports.ring.reports(1.0)] == [node] and not reports.ring.reports(1000.0)
+    assert "12345678" not in f"{passed}{Broadcast(keys=passed)}" and "abcdefgh" not in f"{passed}"
 
 
 def test_a_name_without_an_address_serves_as_it_is() -> None:

@@ -44,9 +44,10 @@ class Load:
 
 
 class SidecarStandIn:
-    """One node: what is granted to it runs at once."""
+    """One node: what is granted to it runs at once. fences: whether it says that it would hold what is not known."""
 
-    def __init__(self, number: int, slots: int, rest_url: str, log: ClusterLog) -> None:
+    def __init__(self, number: int, slots: int, rest_url: str, log: ClusterLog, fences: bool = False) -> None:
+        self._fences = fences
         self._id, self._slots, self._log, self._settings = node_id(number), slots, log, SidecarSettings()
         self._line = KeptLine(RestLine(rest_url, _PATIENCE_S), _PATIENCE_S)
         self._line.on_grants = self._granted
@@ -58,6 +59,7 @@ class SidecarStandIn:
 
     def _granted(self, message: Grants) -> None:
         self._log.counts["announced"] += len(message.grants)
+        self._log.counts["known"] += len(message.known)
         self._grants |= {grant.container_id: grant for grant in message.grants}
 
     def run(self, container: y.ContainerProto, task_s: float) -> None:
@@ -131,6 +133,7 @@ class SidecarStandIn:
             memory_mb=self._slots * TASK_MB,
             vcores=self._slots,
             slots=self._slots,
+            fences=self._fences,
             used_q_mb=used * TASK_MB,
             used_q_vcores=used,
             free_physical_mb=max(0, self._slots - used) * TASK_MB,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from policies.config.policy_set import Policies
 from quicksilver.common.address import Address
@@ -47,6 +47,7 @@ class ProxyPlot:
     """Whether the clock runs; it costs some us of a task."""
     workers: int = 1
     """Processes that serve; with more than one there is no clock."""
+    own_grants: bool | Literal["ahead"] = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ def proxy_settings(plot: ProxyPlot) -> ProxySettings:
         handshake_timeout_s=_PATIENCE_S,
         budget_added_s=_PATIENCE_S,
         workers=plot.workers,
+        own_grants=plot.own_grants,
     )
 
 

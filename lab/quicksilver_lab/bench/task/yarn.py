@@ -11,11 +11,18 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, cast
 
+from google.protobuf.message import Message
+
 from hadoop_rpc.connection import ServerConnection
 from hadoop_rpc.events import Call, SaslFrame
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from hadoop_rpc.protos.yarn_server_pb2 import (
+    DistributedSchedulingAllocateRequestProto,
+    DistributedSchedulingAllocateResponseProto,
+)
 from quicksilver_lab.bench.emulator.nodes.node_login import NodeLogin, signature
+from rm_proxy.relay.minted_frames import METHOD
 
 TIMESTAMP: Final = 1_700_000_000_000
 TASK_MB: Final = 1024
@@ -40,6 +47,8 @@ class ClusterLog:
     ended: defaultdict[int, list[y.ContainerIdProto]] = field(default_factory=lambda: defaultdict(list))
     """By application: containers whose ends its master has not been sent."""
     faults: list[str] = field(default_factory=list)
+    own_grants: Counter[str] = field(default_factory=Counter)
+    """By application: containers of the proxy's own that the ResourceManager got to know."""
 
 
 def host_name(number: int) -> str:
@@ -96,10 +105,17 @@ class SchedulerStandIn(asyncio.Protocol):
             elif isinstance(event, Call):
                 self._transport.write(self._rpc.response(event, self._answer(event)))
 
-    def _answer(self, call: Call) -> y.AllocateResponseProto | y.RegisterApplicationMasterResponseProto:
+    def _answer(self, call: Call) -> Message:
+        if call.method == METHOD:
+            own = DistributedSchedulingAllocateRequestProto.FromString(call.body)
+            self._log.own_grants[app_id(self._app)] += len(own.allocated_containers)
+            answer = self._allocated(y.AllocateRequestProto.FromString(own.allocate_request))
+            return DistributedSchedulingAllocateResponseProto(allocate_response=answer.SerializeToString())
         if call.method != "allocate":
             return y.RegisterApplicationMasterResponseProto(queue="default")
-        request = y.AllocateRequestProto.FromString(call.body)
+        return self._allocated(y.AllocateRequestProto.FromString(call.body))
+
+    def _allocated(self, request: y.AllocateRequestProto) -> y.AllocateResponseProto:
         answer = y.AllocateResponseProto(response_id=request.response_id + 1, num_cluster_nodes=self._nodes)
         for row in request.ask:
             queueable = row.execution_type_request.execution_type == y.OPPORTUNISTIC

@@ -6,12 +6,13 @@ import asyncio
 import os
 import signal
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import psutil
 import pytest
@@ -28,6 +29,7 @@ from quicksilver_lab.bench.task.proxy_process import ProxyPlot, hadoop_conf, pro
 from quicksilver_lab.bench.task.run import speed_up
 from quicksilver_lab.bench.task.workers_process import WorkersProcess
 from quicksilver_lab.bench.task.yarn import (
+    TIMESTAMP,
     ClusterLog,
     RestStandIn,
     SchedulerStandIn,
@@ -45,6 +47,12 @@ SIZE: Final = TaskCluster(nodes=6, slots=4, masters=4)
 LOAD: Final = Load(rate=12, task_s=0.4, beat_s=0.3)
 SPREAD: Final = Spread(0, 2)
 PATIENCE_S: Final = 150.0
+SECRETS: Final = (b"keyC8byt", b"keyN8byt")
+KEYS: Final = {
+    "container": {"key_id": 1, "secret": b64encode(SECRETS[0]).decode()},
+    "nm": {"key_id": 2, "secret": b64encode(SECRETS[1]).decode()},
+    "rm_identifier": TIMESTAMP,
+}
 
 
 class ResumingMaster(AskingMaster):
@@ -108,13 +116,14 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path) -> AsyncIterator[Scene]:
+async def scene(folder: Path, own_grants: bool | Literal["ahead"] = False) -> AsyncIterator[Scene]:
     log, loop = ClusterLog(), asyncio.get_running_loop()
     server = await loop.create_server(lambda: SchedulerStandIn(log, SIZE.nodes), "127.0.0.1", 0)
     upstream = server.sockets[0].getsockname()[1]
     try:
         with RestStandIn(SIZE) as rm_web:
-            plot = ProxyPlot(folder, free_port(), free_port(), upstream, rm_web, {"preset": "default"}, workers=2)
+            addresses = folder, free_port(), free_port(), upstream, rm_web
+            plot = ProxyPlot(*addresses, {"preset": "default"}, own_grants=own_grants, workers=2)
             with WorkersProcess(plot, folder / "log") as proxy:
                 await asyncio.to_thread(proxy.start)
                 async with _under_load(plot, proxy, log) as there:
@@ -126,7 +135,8 @@ async def scene(folder: Path) -> AsyncIterator[Scene]:
 @asynccontextmanager
 async def _under_load(plot: ProxyPlot, proxy: WorkersProcess, log: ClusterLog) -> AsyncIterator[Scene]:
     url = f"http://127.0.0.1:{plot.rest}"
-    nodes = {node_id(number): SidecarStandIn(number, SIZE.slots, url, log) for number in range(SIZE.nodes)}
+    fences = bool(plot.own_grants)
+    nodes = {node_id(number): SidecarStandIn(number, SIZE.slots, url, log, fences) for number in range(SIZE.nodes)}
     masters = [ResumingMaster(app, log) for app in range(1, SIZE.masters + 1)]
     tasks = [asyncio.create_task(node.report_on()) for node in nodes.values()]
     tasks += [asyncio.create_task(master.live(plot.listen, nodes)) for master in masters]
@@ -191,6 +201,45 @@ async def _calls(there: Scene) -> None:
     await _until_bypass(there, "auto")
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("own_grants", [True, "ahead"])
+def test_each_worker_grants_on_the_nodes_of_both(tmp_path: Path, own_grants: bool | Literal["ahead"]) -> None:
+    asyncio.run(_own_grants_story(tmp_path, own_grants))
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"log", "proxy.db"} <= {file.name for file in files}
+    for file in files:
+        text = file.read_bytes()
+        assert not [secret for secret in SECRETS if secret in text or b64encode(secret) in text], file
+
+
+async def _own_grants_story(folder: Path, own_grants: bool | Literal["ahead"]) -> None:
+    async with scene(folder, own_grants) as there:
+        for node in there.nodes:
+            url = f"http://127.0.0.1:{there.rest}/v1/nodes/{node}/keys"
+            await there.until(f"keys of {node} are taken", lambda url=url: requests.post(url, json=KEYS).ok)  # type: ignore[misc]
+        await _until_keys(there)
+        await there.until("each ran at nodes of both workers", lambda: all(_both(m) for m in there.masters))
+        await there.until("each has own grants", lambda: all(there.log.own_grants[m.name] > 3 for m in there.masters))
+        assert own_grants != "ahead" or there.log.counts["known"], "sidecars hold them until they are known"
+
+        os.kill(there.proxy.pids()["worker-1"], signal.SIGKILL)
+        await there.until("their masters registered again", lambda: all(m.connections == 2 for m in there.of(1)))
+        before = dict(there.log.own_grants)
+        await _until_keys(there)
+        await there.until(
+            "it grants again", lambda: all(there.log.own_grants[m.name] > before[m.name] for m in there.of(1))
+        )
+    assert not there.log.faults
+
+
+async def _until_keys(there: Scene) -> None:
+    """Each worker knows the keys of all nodes."""
+    async with asyncio.timeout(PATIENCE_S):
+        for worker in (0, 1):
+            while f"own_grant_nodes {SIZE.nodes}.0" not in (await there.get(f"/metrics?worker={worker}")).text:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+
 def _value(line: str) -> float:
     return float(line.rpartition(" ")[2])
 
@@ -210,6 +259,7 @@ def test_the_front_is_replaced_and_all_end_with_the_supervisor(tmp_path: Path) -
             proxy.start()
             pids = proxy.pids()
             _until_ready(tmp_path / "log")
+            assert "database is locked" not in (tmp_path / "log").read_text(), "the supervisor made the tables"
             front = psutil.Process(pids["front"])
             front.kill()
             psutil.wait_procs([front], PATIENCE_S)

@@ -208,6 +208,11 @@ def test_what_a_sidecar_has_to_do_goes_by_the_worker_of_its_node() -> None:
     second.world.reports.order_elsewhere(node_id(1), ack)
     orders = second.world.reports.orders(node_id(1))
     assert orders is not None and orders.drop == [cid(1)] and orders.drop_reason == ack.drop_reason
+    first.world.reports.confirmed(node_id(1), [cid(2)])
+    ack = first.world.reports.report_elsewhere(node_id(1), there, 1.0, (), second.bare(1))
+    second.world.reports.order_elsewhere(node_id(1), ack)
+    orders = second.world.reports.orders(node_id(1))
+    assert orders is not None and orders.known == [cid(2)], "a container that the ResourceManager knows by now"
 
 
 def test_applications_and_nodes_are_spread_by_their_ids() -> None:

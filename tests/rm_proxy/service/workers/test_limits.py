@@ -26,9 +26,12 @@ def test_the_others_are_refused_with_the_slot(preset: str, setting: str) -> None
         check_workers(TWO, Policies.load({"preset": preset}), OPEN)
 
 
-def test_own_grants_and_shadow_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"proxy\.own_grants.*keys"):
-        check_workers(TWO.model_copy(update={"own_grants": True}), Policies.load({}), OPEN)
+@pytest.mark.parametrize("own_grants", [True, "ahead"])
+def test_each_may_grant_by_itself(own_grants: bool | str) -> None:
+    check_workers(TWO.model_copy(update={"own_grants": own_grants}), Policies.load({}), OPEN)
+
+
+def test_shadow_is_refused() -> None:
     shadow = {"alternatives": {"fifo": {"order": {"policy": "fifo"}}}, "shadow": ["fifo"]}
     assert unfit_policies(Policies.load(shadow)) == ["policies.shadow compares decisions on the whole cluster"]
 
