@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from time import monotonic
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from quicksilver.common.errors import QuicksilverError
 from rm_proxy.domain.records import AppRecord
@@ -53,8 +53,7 @@ class YarnReadings:
             value, at_s = self._answers.get(name, (None, 0.0))
             if value is None or monotonic() - at_s > FRESH_S:
                 return await read()
-            answer: T = list(value.values()) if name == APPS else value
-            return answer
+            return cast(T, list(value.values()) if name == APPS else value)
         try:
             answer = await read()
         except QuicksilverError:

@@ -74,10 +74,10 @@ async def test_what_comes_within_an_exchange_goes_together(monkeypatch: pytest.M
 async def test_large_batches_come_whole() -> None:
     async with linked() as (first, second):
         body = bytes(3 << 20)
-        first.links.broadcast().reports.append(("n", 1, body))
+        first.links.broadcast().reports.append(("n", 1, body, []))
         await until(lambda: len(second.batches) == 2)
         batch = second.batches[1][1]
-        assert isinstance(batch, Broadcast) and batch.reports == [("n", 1, body)]
+        assert isinstance(batch, Broadcast) and batch.reports == [("n", 1, body, [])]
 
 
 async def test_a_worker_that_is_gone_is_noticed_and_its_successor_linked() -> None:
@@ -100,7 +100,7 @@ async def test_a_worker_that_reads_nothing_is_cut_off(monkeypatch: pytest.Monkey
     ours, theirs = socket.socketpair()
     await first.links.attach(1, ours)
     for _ in range(8):
-        first.links.broadcast().reports.append(("n", 1, bytes(1 << 20)))
+        first.links.broadcast().reports.append(("n", 1, bytes(1 << 20), []))
         first.links.send()
     assert first.lost == [1] and not first.links.open
     theirs.close()
