@@ -228,10 +228,14 @@ def test_what_nobody_announced_or_another_application_owns_is_not_queued(cluster
                 await node.start(theirs, "true")
             assert (await victim.finished(theirs)).exit_status == 0
             SEEN.extend(victim.secrets() + thief.secrets())
-            held = {e["kind"] for e in stack.get(f"/v1/containers/{container_name(theirs.id)}")["events"]}
-            assert "held" in held
+            await victim.until(lambda: "held" in kinds_of_events(stack, theirs), within_s=20)  # of the store, a bit late
 
     asyncio.run(talk())
+
+
+def kinds_of_events(stack: LocalDaemons, container: y.ContainerProto) -> set[str]:
+    """Return what the store has of a container."""
+    return {event["kind"] for event in stack.get(f"/v1/containers/{container_name(container.id)}")["events"]}
 
 
 async def refused(app: Holder, container: y.ContainerProto, why: str) -> None:

@@ -110,7 +110,12 @@ class Service:
 
     def master_has(self, core: set[str], elastic: set[str]) -> None:
         """Wait until the service's own master has these containers; a new one answers a while after it registers."""
-        until("its master's own view", lambda: self.components() == {"core": core, "elastic": elastic})
+        expected = {"core": core, "elastic": elastic}
+        until(
+            f"its master's own view {expected}",
+            lambda: self.components() == expected,
+            seen=lambda: (self.components(), shown(self.cluster)),
+        )
 
     def comes_to(self, core: int, elastic: int, without: Collection[str] = ()) -> tuple[set[str], set[str]]:
         """Wait until so many guaranteed and queueable containers run, other than some; return both."""
