@@ -228,7 +228,7 @@ def test_what_nobody_announced_or_another_application_owns_is_not_queued(cluster
                 await node.start(theirs, "true")
             assert (await victim.finished(theirs)).exit_status == 0
             SEEN.extend(victim.secrets() + thief.secrets())
-            await victim.until(lambda: "held" in kinds_of_events(stack, theirs), within_s=20)  # of the store, a bit late
+            await victim.until(lambda: "held" in kinds_of_events(stack, theirs), within_s=20)
 
     asyncio.run(talk())
 

@@ -144,9 +144,14 @@ class WorkerReports(ReportHandler):
 class WorkerReportConnections(ReportConnections):
     """The connections of the nodes that report to one worker; messages to other nodes go by their workers."""
 
-    def __init__(self, spread: Spread, links: Links, *parts: Any, **settings: Any) -> None:
-        super().__init__(*parts, **settings)
-        self._spread, self._links = spread, links
+    def __init__(self, spread: Spread, links: Links, *parts: Any, cut: Callable[[str], None], **settings: Any) -> None:
+        """Prepare. cut: gets a node whose connection ended; the other workers get it, too."""
+        super().__init__(*parts, cut=self._end, **settings)
+        self._spread, self._links, self._cut_here = spread, links, cut
+
+    def _end(self, node_id: str) -> None:
+        self._cut_here(node_id)
+        self._links.broadcast().cut.append(node_id)
 
     def grant(self, node_id: str, message: Grants, answered: Answer) -> bool:
         """Send grants by the node's worker; return False where no connection takes them. Raises UnreachableError.

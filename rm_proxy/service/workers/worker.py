@@ -221,7 +221,7 @@ class Worker:
         ]
         keys = self.proxy.coordinator.minter.ring.reports(time.time())
         keys = [each for each in keys if of_node(each[0]) in (own, worker)]
-        return Broadcast(self._outbox.whole(), reports, self._readings.whole(), keys)
+        return Broadcast(self._outbox.whole(), reports, readings=self._readings.whole(), keys=keys)
 
     def _lose_link(self, worker: int) -> None:
         log.warning("another worker is gone", worker=worker)
@@ -247,6 +247,8 @@ class Worker:
             self._reports.begin_anew(worker)
         for frame in batch.reports:
             self._guard(self._reports.handle_elsewhere, *frame)
+        for node_id in batch.cut:  # after a report of the same batch, which may be older
+            self.proxy.coordinator.reports.disconnected(node_id, time.time())
         self._guard(self._peers.take, worker, batch.news)
         for keys in batch.keys:
             self.proxy.coordinator.minter.ring.report(*keys)

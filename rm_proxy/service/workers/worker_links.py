@@ -38,6 +38,8 @@ class Broadcast:
     news: News = field(default_factory=News)
     reports: list[PassedFrame] = field(default_factory=list)
     """Of nodes that report here."""
+    cut: list[str] = field(default_factory=list)
+    """Nodes that report here, whose connections were cut."""
     readings: list[Reading] = field(default_factory=list)
     """Of YARN's REST."""
     keys: list[KeyReport] = field(default_factory=list, repr=False)
@@ -46,7 +48,7 @@ class Broadcast:
     """Of an admin, for all workers: a name and its arguments."""
 
     def __bool__(self) -> bool:
-        return bool(self.news or self.reports or self.readings or self.keys or self.orders)
+        return bool(self.news or self.reports or self.cut or self.readings or self.keys or self.orders)
 
 
 @dataclass(slots=True)

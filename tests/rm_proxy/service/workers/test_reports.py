@@ -16,7 +16,7 @@ from rm_proxy.coordinator.workers.outbox import Outbox, shared_parts
 from rm_proxy.coordinator.workers.spread import Spread
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.workers.node_acks import NodeAcks
-from rm_proxy.service.workers.reports import WorkerReports, whole_frame
+from rm_proxy.service.workers.reports import WorkerReportConnections, WorkerReports, whole_frame
 from rm_proxy.service.workers.worker_links import Broadcast, Letter
 from tests.rm_proxy.yarn_messages import TIMESTAMP, container_report, node_id, report, yarn_node
 
@@ -127,3 +127,13 @@ def test_a_frame_that_does_not_follow_has_the_whole_report_asked_for() -> None:
     pair.other.reports.handle_elsewhere(NODE, int(FrameKind.REPORT), whole_frame(report(ELSEWHERE, seq=7)), view)
     seen = pair.other.world.nodes[NODE].report
     assert seen is not None and seen.seq == 7
+
+
+async def test_a_cut_connection_is_passed_on() -> None:
+    cut, links, batch = Mock(), Mock(), Broadcast()
+    links.broadcast.side_effect = lambda: batch
+    connections = WorkerReportConnections(Spread(1, WORKERS), links, Mock(), lambda node: True, cut=cut)
+    for _ in range(2):  # the second one takes the place of the first
+        connections.open(NODE, {}, lambda name, connection: connection.connection_made(Mock()))
+    assert batch.cut == [NODE] and batch
+    cut.assert_called_once_with(NODE)
