@@ -103,10 +103,17 @@ class Service:
         }
 
     def components(self) -> dict[str, set[str]]:
-        """Return the containers of each component, by the service's own master."""
+        """Return the containers of each component that are ready, by the service's own master.
+
+        A master that starts gives back the containers that the one before had not yet written into the registry, which
+        it does before they are ready.
+        """
         text = self.yarn_app("-status", self.name)
         status = json.loads(text[text.index("{") :])
-        return {one["name"]: {each["id"] for each in one["containers"]} for one in status["components"]}
+        return {
+            component["name"]: {each["id"] for each in component["containers"] if each["state"] == "READY"}
+            for component in status["components"]
+        }
 
     def master_has(self, core: set[str], elastic: set[str]) -> None:
         """Wait until the service's own master has these containers; a new one answers a while after it registers."""
