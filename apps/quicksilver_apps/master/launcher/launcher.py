@@ -6,6 +6,7 @@ It stays the command's parent: its exit status is the command's, and the next at
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import os
 import re
@@ -31,6 +32,8 @@ ARENAS_VARIABLE: Final = "QUICKSILVER_ARENAS"
 NO_MASTER_STATUS: Final = 70
 """Exit status of a launcher whose master did not answer before the command was started."""
 FORWARD_S: Final = 1.0
+_PRCTL: Final = ctypes.CDLL(None).prctl
+_PR_SET_PDEATHSIG: Final = 1
 FIRST_CHECK_S: Final = 0.1
 TAIL_BYTES: Final = 2000
 LINE_BYTES: Final = 64 * 1024
@@ -103,9 +106,14 @@ class Child:
             signal.signal(number, self._signal)
 
     def start(self, command: str, environment: Mapping[str, str]) -> None:
-        """Start the command. Raises OSError."""
+        """Start the command, which is killed when the launcher is. Raises OSError.
+
+        A NodeManager kills a container's processes after their first one was killed, but not always: it may have
+        deleted the file with their process group by then (Hadoop 3.4.2, `ContainerCleanup`). Called in the main
+        thread: the kernel asks when the thread ends that started the command.
+        """
         self._starting = True
-        self._process = subprocess.Popen(["/bin/sh", "-c", command], env=dict(environment))
+        self._process = subprocess.Popen(["/bin/sh", "-c", command], env=dict(environment), preexec_fn=_die_with_parent)
         if self._early:
             self._signal(self._early, None)
 
@@ -139,6 +147,11 @@ class Child:
         timer = threading.Timer(0.0 if os.getpid() == 1 else FORWARD_S, self._process.send_signal, (number,))
         timer.daemon = True
         timer.start()
+
+
+def _die_with_parent() -> None:
+    """Have the kernel kill this process when its parent is killed; runs between fork and exec."""
+    _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 class LauncherWatch(threading.Thread):

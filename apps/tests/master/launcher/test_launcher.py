@@ -12,12 +12,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from quicksilver_apps.master.launcher import link
@@ -249,6 +250,23 @@ def test_a_command_that_is_killed_has_the_status_of_a_shell(
     launched = Launched(tmp_path, master, "kill -9 $$")
     started.append(launched)
     assert launched.process.wait(WAIT_S) == 137
+
+
+def test_a_command_dies_with_a_launcher_that_is_killed(master: Master, started: list[Launched], tmp_path: Path) -> None:
+    launched = Launched(tmp_path, master, "echo $$; exec sleep 300")
+    started.append(launched)
+    until(lambda: launched.output().endswith("\n"))
+    command = int(launched.output())
+    launched.process.kill()
+    until(lambda: not psutil.pid_exists(command))
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until this is so."""
+    end_s = time.monotonic() + WAIT_S
+    while not true():
+        assert time.monotonic() < end_s
+        time.sleep(0.05)
 
 
 def test_the_next_master_finds_it_and_gets_what_it_knows(
