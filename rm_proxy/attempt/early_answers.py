@@ -148,8 +148,8 @@ class EarlyAnswers:
     def on_answer(self, call: EarlyCall, body: bytes, now_s: float) -> None:
         """Handle the ResourceManager's answer to a call: its containers are confirmed.
 
-        One whose sidecar was gone meanwhile ends: if it had started, its NodeManager was told to stop it, as the
-        ResourceManager did not know it, and nobody would hear of its end.
+        A container whose sidecar was gone meanwhile ends. If it has started without the sidecar, the ResourceManager,
+        which did not know it, has told its NodeManager to stop it, and reports no end of it.
         """
         exchange, parts = self._exchange, self._parts
         if call is not self.call:
