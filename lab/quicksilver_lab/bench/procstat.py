@@ -33,6 +33,11 @@ def rss_mb(pid: int) -> float:
     return round(psutil.Process(pid).memory_info().rss / 2**20, 1)
 
 
+def pss_mb(pid: int) -> float:
+    """Return the memory of a process, in MB, with its part of what it shares. Raises psutil.NoSuchProcess."""
+    return round(psutil.Process(pid).memory_full_info().pss / 2**20, 1)
+
+
 def machine_cpu_s() -> float:
     """Return the time that all cores together were not idle since the machine started, in seconds."""
     times = psutil.cpu_times()

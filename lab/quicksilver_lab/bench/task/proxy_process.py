@@ -25,6 +25,8 @@ from rm_proxy.service.server import Proxy
 
 _PATIENCE_S: Final = 60.0
 """On a busy machine nothing is given up before that: only CPU time is measured."""
+PROXY: Final = "proxy"
+"""Name of the process."""
 _CONF: Final = {
     "core-site.xml": "<configuration/>\n",
     "mapred-site.xml": "<configuration/>\n",
@@ -125,11 +127,15 @@ class ProxyProcess(LoadChild):
     """The process; use it in a with block."""
 
     def __init__(self, plot: ProxyPlot) -> None:
-        super().__init__("proxy", partial(_ClockedProxy, plot))
+        super().__init__(PROXY, partial(_ClockedProxy, plot))
 
     def start(self) -> None:
         """Serve. Raises ChildError."""
         self.call("start")
+
+    def pids(self) -> dict[str, int]:
+        """Return the one process by its name."""
+        return {PROXY: self.pid}
 
     def reading(self) -> CpuReading:
         """Return what it spent. Raises ChildError."""

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 import uvloop
@@ -19,7 +19,9 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.bench import results
 from quicksilver_lab.bench.rig import Progress
 from quicksilver_lab.bench.task.cluster import AskingMaster, Load, SidecarStandIn
+from quicksilver_lab.bench.task.keys import await_keys, report_keys
 from quicksilver_lab.bench.task.proxy_process import CpuReading, ProxyPlot, ProxyProcess
+from quicksilver_lab.bench.task.rates import memory_mb, rates, read
 from quicksilver_lab.bench.task.workers_process import WorkersProcess, worker_name
 from quicksilver_lab.bench.task.yarn import ClusterLog, RestStandIn, SchedulerStandIn, TaskCluster, node_id
 from quicksilver_lab.cluster.ports import free_port
@@ -31,6 +33,10 @@ _MOST_FAULTS: Final = 5
 _SETTLE_S: Final = 2.0
 _PATIENCE_S: Final = 120.0
 _POLL_S: Final = 0.2
+OwnGrants = bool | Literal["ahead"]
+_OWN_GRANTS: Final[dict[str, OwnGrants]] = {"false": False, "true": True, "ahead": "ahead"}
+_SCALE: Final = ("cores", "per_s", "bytes_per_s", "memory_mb")
+"""What docs/sizing.md is made of."""
 
 
 class TaskError(QuicksilverError):
@@ -52,6 +58,7 @@ class TaskPlan:
     timers: bool = True
     least_tasks: int = 1
     workers: int = 1
+    own_grants: OwnGrants = False
 
 
 async def measure(plan: TaskPlan, folder: Path) -> dict[str, Any]:
@@ -61,7 +68,7 @@ async def measure(plan: TaskPlan, folder: Path) -> dict[str, Any]:
     upstream = server.sockets[0].getsockname()[1]
     with RestStandIn(plan.size) as rm_web:
         addresses = free_port(), free_port(), upstream, rm_web
-        plot = ProxyPlot(folder, *addresses, {"preset": plan.preset}, plan.timers, plan.workers)
+        plot = ProxyPlot(folder, *addresses, {"preset": plan.preset}, plan.timers, plan.workers, plan.own_grants)
         try:
             with ProxyProcess(plot) if plan.workers == 1 else WorkersProcess(plot) as proxy:
                 await loop.run_in_executor(None, proxy.start)
@@ -75,31 +82,54 @@ async def _under_load(
 ) -> dict[str, Any]:
     loop, size = asyncio.get_running_loop(), plan.size
     url = f"http://127.0.0.1:{plot.rest}"
-    nodes = {node_id(number): SidecarStandIn(number, size.slots, url, log) for number in range(size.nodes)}
+    fences = bool(plan.own_grants)
+    nodes = {node_id(number): SidecarStandIn(number, size.slots, url, log, fences) for number in range(size.nodes)}
     masters = [AskingMaster(app, size, plan.load, log) for app in range(1, size.masters + 1)]
     running = [asyncio.create_task(node.report_on()) for node in nodes.values()]
     try:
         await asyncio.sleep(_SETTLE_S)
+        if plan.own_grants:
+            running.append(asyncio.create_task(report_keys(size.nodes, url, log), name="keys"))
+            await _until_keys(plan, url)
         running += [asyncio.create_task(master.live(plot.listen, nodes), name=master.name) for master in masters]
         await asyncio.sleep(plan.warm_up_s)
-        before, counts = await loop.run_in_executor(None, proxy.reading), Counter(log.counts)
-        began_s = time.monotonic()
+        before = await read(proxy, log)
         await asyncio.sleep(plan.seconds)
-        await _until_ended(plan.least_tasks + counts["completed"], log)
-        after = await loop.run_in_executor(None, proxy.reading)
+        await _until_ended(plan.least_tasks + before.counts["completed"], log)
+        after = await read(proxy, log)
+        memory = await loop.run_in_executor(None, memory_mb, proxy)
         log.faults += [f"{task.get_name()}: {task.exception()}" for task in running if task.done()]
-        seconds = time.monotonic() - began_s
-        counts = Counter({name: count - counts[name] for name, count in log.counts.items()})
     finally:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         for node in nodes.values():
             await node.close()
-    if log.faults or not counts["completed"]:
-        raise TaskError("; ".join(log.faults[:_MOST_FAULTS]) or f"no task ended within {_PATIENCE_S:g} s")
-    ratio = counts["completed"] / (seconds * plan.load.rate)
-    return figures(before, after, counts) | {"completed_ratio": round(ratio, 3)}
+    counts = after.counts - before.counts
+    check(plan, counts, log)
+    ratio = counts["completed"] / ((after.at_s - before.at_s) * plan.load.rate)
+    peers = {plot.rest: "nodes", plot.listen: "masters", plot.upstream: "rm"}
+    per_second = rates(before, after, peers, memory) | {"memory_mb": memory}
+    return figures(before.cpu, after.cpu, counts) | per_second | {"completed_ratio": round(ratio, 3)}
+
+
+async def _until_keys(plan: TaskPlan, url: str) -> None:
+    """Wait until the proxy may grant on all nodes itself. Raises TaskError."""
+    count = await asyncio.get_running_loop().run_in_executor(None, await_keys, plan.size.nodes, url, plan.workers)
+    if count < plan.size.nodes:
+        raise TaskError(f"the proxy has the master keys of {count} nodes, not of {plan.size.nodes}")
+
+
+def check(plan: TaskPlan, counts: Counter[str], log: ClusterLog) -> None:
+    """Raise TaskError where a run did not do what was to be measured."""
+    if log.faults:
+        raise TaskError("; ".join(log.faults[:_MOST_FAULTS]))
+    if not counts["completed"]:
+        raise TaskError(f"no task ended within {_PATIENCE_S:g} s")
+    if plan.own_grants and not counts["own_granted"]:
+        raise TaskError("the proxy granted no container itself", remedy="look for own_grants in docs/own-grants.md")
+    if plan.own_grants == "ahead" and not counts["known"]:
+        raise TaskError("the proxy granted no container ahead of the ResourceManager")
 
 
 async def _until_ended(tasks: int, log: ClusterLog) -> None:
@@ -157,7 +187,8 @@ def _beside_one(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
     several = _once(plan, progress)
     ratio = min(single["completed_ratio"], several["completed_ratio"])
     comparison = {"one_us_per_task": single["cpu_us_per_task"], "speed_up": speed_up(several, single, plan.workers)}
-    return several | comparison | {"completed_ratio": ratio}
+    scale = {name: single[name] for name in _SCALE}
+    return several | comparison | {"completed_ratio": ratio, "one": scale}
 
 
 def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
@@ -180,6 +211,13 @@ def _once(plan: TaskPlan, progress: Progress) -> dict[str, Any]:
 @click.option("--preset", default="default", show_default=True, help="Policies of the proxy.")
 @click.option("--timers/--no-timers", default=True, show_default=True, help="Whether each part has a clock.")
 @click.option("--workers", default=1, show_default=True, type=click.IntRange(1, 16), help="More: beside one process.")
+@click.option(
+    "--own-grants",
+    default="false",
+    show_default=True,
+    type=click.Choice(list(_OWN_GRANTS)),
+    help="Whether the proxy grants the containers itself; ahead: before the ResourceManager knows them.",
+)
 @results.folder_option
 @one_line_errors
 def task(
@@ -195,6 +233,7 @@ def task(
     preset: str,
     timers: bool,
     workers: int,
+    own_grants: str,
     folder: Path,
 ) -> None:
     """CPU time of the proxy for a short task, from its ask to its end, by part: without a cluster.
@@ -203,7 +242,8 @@ def task(
     """
     progress = Progresses()
     size, load = TaskCluster(nodes, slots, masters), Load(rate, task_s, beat_s)
-    plan = TaskPlan(size, load, seconds, warm_up, preset, timers and workers == 1, workers=workers)
+    plan = TaskPlan(size, load, seconds, warm_up, preset, timers and workers == 1)
+    plan = replace(plan, workers=workers, own_grants=_OWN_GRANTS[own_grants])
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     with interruptible():
         raw = [(_once if workers == 1 else _beside_one)(plan, progress) for _ in range(rounds)]
