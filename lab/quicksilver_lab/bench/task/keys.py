@@ -11,11 +11,11 @@ import requests
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient
-from quicksilver_lab.bench.task.yarn import TIMESTAMP, ClusterLog, node_id
+from quicksilver_lab.bench.task.yarn import NODE_KEYS, ClusterLog, node_id
+from rm_proxy.minting.tokens import MasterKey
 from sidecar.tracker.key_sender import AGAIN_S, EVERY_S, message_of
 from sidecar.tracker.relay import NodeKeysSeen, NodeMasterKey
 
-_KEYS: Final = NodeMasterKey(1, b"container key"), NodeMasterKey(2, b"node key")
 _NODES: Final = re.compile(r"^quicksilver_proxy_own_grant_nodes (\S+)$", re.MULTILINE)
 _PATIENCE_S: Final = 60.0
 _POLL_S: Final = 0.2
@@ -37,7 +37,8 @@ async def report_keys(nodes: int, rest_url: str, log: ClusterLog) -> None:
 
 async def _report(client: AsyncRestClient, rest_url: str, node: str, log: ClusterLog) -> None:
     """Report those of a node, as often as it takes until the proxy knows that node."""
-    message = message_of(NodeKeysSeen(node, *_KEYS, TIMESTAMP))
+    keys = NODE_KEYS
+    message = message_of(NodeKeysSeen(node, _seen(keys.container), _seen(keys.nm), keys.rm_identifier))
     while True:
         try:
             await client.post(f"{rest_url}/v1/nodes/{node}/keys", message)
@@ -48,6 +49,10 @@ async def _report(client: AsyncRestClient, rest_url: str, node: str, log: Cluste
             await asyncio.sleep(AGAIN_S)
         else:
             return
+
+
+def _seen(key: MasterKey) -> NodeMasterKey:
+    return NodeMasterKey(key.key_id, key.secret)
 
 
 def await_keys(nodes: int, rest_url: str, workers: int) -> int:

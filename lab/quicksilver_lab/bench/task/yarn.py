@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,12 +23,15 @@ from hadoop_rpc.protos.yarn_server_pb2 import (
     DistributedSchedulingAllocateResponseProto,
 )
 from quicksilver_lab.bench.emulator.nodes.node_login import NodeLogin, signature
+from rm_proxy.minting.tokens import MasterKey, NodeKeys, add_container_token, nm_token
 from rm_proxy.relay.minted_frames import METHOD
 
 TIMESTAMP: Final = 1_700_000_000_000
 TASK_MB: Final = 1024
 _KEY: Final = b"key of the stand-in"
 _PORT: Final = 8041
+NODE_KEYS: Final = NodeKeys(MasterKey(1, b"Ckey8byt"), MasterKey(2, b"Nkey8byt"), TIMESTAMP)
+_EXPIRY_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,8 @@ class SchedulerStandIn(asyncio.Protocol):
         self._log, self._nodes = log, nodes
         self._rpc, self._login = ServerConnection(), NodeLogin(_KEY)
         self._app = self._granted = 0
+        self._logins: set[str] = set()
+        """Nodes for which the application has an NMToken."""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,6 +129,10 @@ class SchedulerStandIn(asyncio.Protocol):
                 self._log.counts["guaranteed"] += row.num_containers if row.resource_name == "*" else 0
             elif row.resource_name.startswith("host"):
                 answer.allocated_containers.extend(self._container(row) for _ in range(row.num_containers))
+                if row.num_containers and row.resource_name not in self._logins:
+                    self._logins.add(row.resource_name)
+                    node = answer.allocated_containers[-1].nodeId
+                    answer.nm_tokens.append(nm_token(_attempt(self._app), node, _user(self._app), NODE_KEYS))
         for container_id in self._log.ended.pop(self._app, ()):
             answer.completed_container_statuses.add(
                 container_id=container_id, state=y.C_COMPLETE, exit_status=0, diagnostics=""
@@ -137,6 +147,7 @@ class SchedulerStandIn(asyncio.Protocol):
         container.nodeId.host, container.nodeId.port = row.resource_name, _PORT
         container.resource.CopyFrom(row.capability)
         container.priority.CopyFrom(row.priority)
+        add_container_token(container, _user(self._app), "", NODE_KEYS, time.time(), _EXPIRY_S)
         return container
 
 
@@ -208,6 +219,10 @@ def _node(number: int, slots: int) -> dict[str, Any]:
 
 
 def _app(name: str) -> dict[str, Any]:
-    user = f"user{int(name.rpartition('_')[2]) % 4}"
+    user = _user(int(name.rpartition("_")[2]))
     fields = {"applicationType": "MAPREDUCE", "queue": "default", "name": "job", "startedTime": TIMESTAMP}
     return {"id": name, "user": user, **fields}
+
+
+def _user(app: int) -> str:
+    return f"user{app % 4}"
