@@ -24,7 +24,7 @@ from quicksilver_lab.cluster.cluster import Cluster
 from quicksilver_lab.cluster.local_daemons import LocalDaemons, LocalDaemonsError
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
-from sidecar.tracker.key_sender import message_of
+from sidecar.tracker.key_sender import EVERY_S, message_of
 from sidecar.tracker.relay import NodeKeysSeen, key_of
 
 _OWN_GRANTS: Final = re.compile(r'^quicksilver_proxy_own_grants_total{result="(\w+)"} (\S+)$', re.MULTILINE)
@@ -45,6 +45,7 @@ class EmulatedQuicksilver:
     """By node id."""
     trackers: dict[str, Tracker] = field(default_factory=dict)
     """By node id: what knows the master keys."""
+    _key_reports: asyncio.Task[None] | None = None
 
     @property
     def proxy_pid(self) -> int:
@@ -68,17 +69,38 @@ class EmulatedQuicksilver:
         for node_id, site in self.sites.items():
             await site.start(node_id.rpartition(":")[0])
         await asyncio.to_thread(_await, self.stack, count)
-        if self.own_grants:
-            await asyncio.to_thread(self._report_keys)
+        if self.own_grants and self.trackers:
+            for node_id in self.trackers:
+                await asyncio.to_thread(self._report_keys, node_id)
+            self._key_reports = asyncio.create_task(self._report_keys_again(), name="master keys of the nodes")
 
-    def _report_keys(self) -> None:
-        """Send the nodes' master keys, as their tracker relays do. Raises requests.RequestException."""
-        for node_id, tracker in self.trackers.items():
-            seen = NodeKeysSeen(
-                node_id, key_of(tracker.container_key), key_of(tracker.nm_token_key), tracker.rm_identifier
-            )
-            url = f"{self.stack.url}/v1/nodes/{node_id}/keys"
-            self.stack.call("POST", url, json=message_of(seen).model_dump(mode="json")).raise_for_status()
+    async def _report_keys_again(self) -> None:
+        """Report each node's keys every EVERY_S: the proxy does not grant with old ones. Failures are counted."""
+        while True:
+            for node_id in self.trackers:
+                await asyncio.sleep(EVERY_S / len(self.trackers))
+                try:
+                    await asyncio.to_thread(self._report_keys, node_id)
+                except requests.RequestException:
+                    self.wiring.traffic.refused += 1
+
+    def _report_keys(self, node_id: str) -> None:
+        """Send a node's master keys, as its tracker relay does. Raises requests.RequestException."""
+        tracker = self.trackers[node_id]
+        seen = NodeKeysSeen(node_id, key_of(tracker.container_key), key_of(tracker.nm_token_key), tracker.rm_identifier)
+        url = f"{self.stack.url}/v1/nodes/{node_id}/keys"
+        self.stack.call("POST", url, json=message_of(seen).model_dump(mode="json")).raise_for_status()
+
+    async def close(self) -> None:
+        """End the sites. Raises why the reports of keys ended before their time."""
+        reports = self._key_reports
+        if reports is not None and not reports.done():
+            reports.cancel()
+            await asyncio.gather(reports, return_exceptions=True)
+        for site in self.sites.values():
+            await site.close()
+        if reports is not None and not reports.cancelled():
+            reports.result()
 
     def waiting(self) -> int:
         """Return how many starts wait in the sidecars' queues."""
@@ -117,9 +139,10 @@ async def quicksilver(
         await asyncio.to_thread(_await, stack, 0)
         yield instance
     finally:
-        for site in instance.sites.values():
-            await site.close()
-        await asyncio.to_thread(stack.stop)
+        try:
+            await instance.close()
+        finally:
+            await asyncio.to_thread(stack.stop)
 
 
 def _await(stack: LocalDaemons, count: int) -> None:
