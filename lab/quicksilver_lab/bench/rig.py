@@ -97,10 +97,13 @@ def _await(address: tuple[str, int], stack: LocalDaemons) -> None:
     raise QuicksilverError("the proxy did not come up", place="bench", remedy=f"read {stack.log('proxy')}")
 
 
-async def submit(address: tuple[str, int], count: int, progress: Progress) -> list[bytes]:
+async def submit(
+    address: tuple[str, int], count: int, progress: Progress, app_type: str = APP_TYPE, name: str = "of bench relay"
+) -> list[bytes]:
     """Submit unmanaged applications, several at a time; return their serialised AMRMTokens.
 
-    Raises RemoteCallError, RuntimeError when one is not admitted, TimeoutError.
+    app_type: presets treat APP_TYPE as the distributed shell. Raises RemoteCallError, RuntimeError when one is not
+    admitted, TimeoutError.
     """
     tokens: list[bytes] = []
     numbers = iter(range(count))
@@ -108,7 +111,7 @@ async def submit(address: tuple[str, int], count: int, progress: Progress) -> li
     async def work() -> None:
         async with RmClient(*address, user=_USER) as client:
             for _ in numbers:
-                app_id = await client.submit_unmanaged(name=title("of bench relay"), app_type=APP_TYPE)
+                app_id = await client.submit_unmanaged(name=title(name), app_type=app_type)
                 token = await client.am_rm_token(app_id, timeout_s=120.0)
                 tokens.append(token.SerializeToString())
                 if len(tokens) % _SHOWN_EVERY == 0 or len(tokens) == count:

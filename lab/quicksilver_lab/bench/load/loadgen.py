@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 from time import perf_counter
 from typing import Final
 
@@ -31,6 +32,7 @@ class LoadPhase:
     masters: how many take part. warm_up_s, seconds: not measured, then measured. share: for each side the masters are
     drawn by number: 0 all direct, 1 all proxied, or 2: even ones direct and odd ones proxied (3: the other way round).
     interval_s: time between two heartbeats of one master, or 0: the next one goes out with the answer.
+    asks_ratio: part of the heartbeats of paced masters that ask for a guaranteed container, drawn at random.
     """
 
     masters: int
@@ -38,6 +40,7 @@ class LoadPhase:
     seconds: float
     share: int
     interval_s: float = 0.0
+    asks_ratio: float = 0.0
 
     def proxied(self, number: int) -> bool:
         """Return whether a master goes through the proxy in this phase."""
@@ -54,6 +57,8 @@ class Measured:
     """By process, and of the whole `machine`."""
     late_ms: float = 0.0
     """Paced: how far behind its schedule the generator was at worst."""
+    granted: int = 0
+    """Containers that the masters were granted."""
 
 
 class LoadGenerator:
@@ -106,11 +111,16 @@ class LoadGenerator:
         result = self._result
         result.latency_us = ([], [])
         result.late_ms = 0.0
+        granted = self._granted()
         before, start_s = self._cpu_s(), perf_counter()
         await asyncio.sleep(phase.seconds)
         result.seconds = perf_counter() - start_s
+        result.granted = self._granted() - granted
         result.cpu_s = {name: used_s - before[name] for name, used_s in self._cpu_s().items()}
         result.latency_us = (result.latency_us[0][:], result.latency_us[1][:])  # later answers do not count
+
+    def _granted(self) -> int:
+        return sum(master.granted for master in self._masters)
 
     def _cpu_s(self) -> dict[str, float]:
         return {name: cpu_s(pid) for name, pid in self._pids.items()} | {"machine": machine_cpu_s()}
@@ -131,7 +141,7 @@ class LoadGenerator:
 
     async def _paced(self, links: list[LoadLink], phase: LoadPhase) -> None:
         """Send evenly spread over the interval; a master whose answer is outstanding skips its turn."""
-        spacing_s = phase.interval_s / len(links)
+        spacing_s, rng = phase.interval_s / len(links), Random(len(links))
         start_s, turn = perf_counter(), 0
         while not self._stopping:
             behind_s = perf_counter() - (start_s + turn * spacing_s)
@@ -143,7 +153,7 @@ class LoadGenerator:
             turn += 1
             if not link.busy:
                 self._outstanding += 1
-                link.beat(self._paced_answer)
+                link.beat(self._paced_answer, phase.asks_ratio > 0 and rng.random() < phase.asks_ratio)
 
     def _paced_answer(self, link: LoadLink, now_s: float, took_s: float) -> None:
         self._result.latency_us[link.proxied].append(int(took_s * 1e6))

@@ -1,4 +1,7 @@
-"""Application masters, each with a connection straight to the ResourceManager and one through the proxy."""
+"""Application masters, each with a connection straight to the ResourceManager and one through the proxy.
+
+They send empty heartbeats; on demand also such that ask for a guaranteed container, which is released when it came.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +17,20 @@ from hadoop_rpc.errors import LoginRefusedError, RemoteProtocolError
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from hadoop_rpc.protos.yarn_pb2 import (
+    GUARANTEED,
+    AllocateRequestProto,
     AllocateResponseProto,
+    ContainerIdProto,
     RegisterApplicationMasterRequestProto,
     RegisterApplicationMasterResponseProto,
+    ResourceRequestProto,
 )
 from quicksilver_lab.bench.load.heartbeat import Beat, beat, is_plain_answer
 
 _SETUP_CALL_ID: Final = 0x7FFF0000
 """Call id of the registration; those of heartbeats count from 0."""
+ASK_MB: Final = 1024
+_PRIORITY: Final = 20
 
 Answered = Callable[["LoadLink", float, float], None]
 """Told of each answer: on which link, when it came (perf_counter), how long it took; both in seconds."""
@@ -65,13 +74,18 @@ class LoadLink(asyncio.Protocol):
         assert response is not None
         return response.body
 
-    def beat(self, answered: Answered) -> None:
-        """Send the master's next heartbeat; `answered` gets the answer."""
-        expected = beat(self.master.response_id)
+    def beat(self, answered: Answered, asking: bool = False) -> None:
+        """Send the master's next heartbeat; `answered` gets the answer. asking: it is to ask for a container."""
+        master = self.master
+        number = master.response_id
+        expected = beat(number)
         self._expected, self._answered = expected, answered
         transport = self._transport
         assert transport is not None
-        data = expected.head + self._client_id + expected.tail
+        if asking or master.releases:
+            data = self._connection.call("allocate", AM_PROTOCOL, master.request(asking), call_id=number)
+        else:
+            data = expected.head + self._client_id + expected.tail
         self._sent_s = perf_counter()
         transport.write(data)
 
@@ -79,7 +93,7 @@ class LoadLink(asyncio.Protocol):
         """Take an answer: the usual one by a look at its first bytes, any other by reading it."""
         now_s = perf_counter()
         expected = self._expected
-        if expected is None or not is_plain_answer(data, expected):
+        if expected is None or self.master.waits or not is_plain_answer(data, expected):
             try:
                 if not self._read(data):
                     return
@@ -115,9 +129,10 @@ class LoadLink(asyncio.Protocol):
 
     def _check(self, response: Response) -> None:
         number = self.master.response_id
-        answered = AllocateResponseProto.FromString(response.body).response_id
-        if response.call_id != number or answered != number + 1:
-            raise RemoteProtocolError(f"heartbeat {number}: answer {answered} to call {response.call_id}")
+        answer = AllocateResponseProto.FromString(response.body)
+        if response.call_id != number or answer.response_id != number + 1:
+            raise RemoteProtocolError(f"heartbeat {number}: answer {answer.response_id} to call {response.call_id}")
+        self.master.answered(answer)
 
     def _fail(self, error: Exception) -> None:
         self.lost = self.lost or error
@@ -140,6 +155,11 @@ class LoadMaster:
 
     def __init__(self, token: TokenProto) -> None:
         self.response_id = 0
+        self.waits = False
+        """Whether it waits for a container that it asked for."""
+        self.releases: list[ContainerIdProto] = []
+        """What its next heartbeat releases."""
+        self.granted = 0
         self.direct = LoadLink(self, False, token)
         self.proxied = LoadLink(self, True, token)
 
@@ -154,3 +174,29 @@ class LoadMaster:
     def link(self, proxied: bool) -> LoadLink:
         """Return one of the two links."""
         return self.proxied if proxied else self.direct
+
+    def request(self, asking: bool) -> AllocateRequestProto:
+        """Return the next heartbeat, with all releases. asking: it asks for a container, unless it waits for one."""
+        request = AllocateRequestProto(response_id=self.response_id, progress=0.5, release=self.releases)
+        request.blacklist_request.SetInParent()
+        self.releases = []
+        if asking and not self.waits:
+            self.waits = True
+            request.ask.append(_row())
+        return request
+
+    def answered(self, answer: AllocateResponseProto) -> None:
+        """Handle an answer that was read: what it grants is released with the next heartbeat."""
+        if answer.allocated_containers:
+            self.waits = False
+            self.granted += len(answer.allocated_containers)
+            self.releases += [container.id for container in answer.allocated_containers]
+
+
+def _row() -> ResourceRequestProto:
+    """Return the ask for one guaranteed container anywhere."""
+    row = ResourceRequestProto(resource_name="*", num_containers=1, relax_locality=True)
+    row.priority.priority = _PRIORITY
+    row.capability.memory, row.capability.virtual_cores = ASK_MB, 1
+    row.execution_type_request.execution_type = GUARANTEED
+    return row
