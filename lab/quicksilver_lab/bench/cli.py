@@ -39,6 +39,10 @@ BENCHMARKS: Final = {
     "task": BenchCommand(
         "quicksilver_lab.bench.task.run:task", "What a short task costs the proxy, part by part; no cluster."
     ),
+    "grants": BenchCommand(
+        "quicksilver_lab.bench.grants.run:grants",
+        "From an ask for a queueable container to its grant, over the load of other masters.",
+    ),
     "run": BenchCommand(
         "quicksilver_lab.bench.experiment.run:run",
         "A plan on an emulated cluster: mixes of jobs, Mercury's experiments, a trace.",

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from quicksilver.report import files
 from quicksilver.report.model import Page
-from quicksilver_lab.bench.page import experiment, las, plain, policies, scale, zoe
+from quicksilver_lab.bench.page import experiment, grants, las, plain, policies, scale, zoe
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "experiment": experiment.read,
+    "grants": grants.read,
     "las": las.read,
     "las-docker": las.read,
     "mixes": experiment.read,

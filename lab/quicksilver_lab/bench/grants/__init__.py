@@ -1,0 +1,1 @@
+"""How soon an application master has a queueable container, while others keep the ResourceManager busy."""
