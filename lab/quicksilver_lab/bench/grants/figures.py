@@ -30,8 +30,9 @@ def figures(results: Sequence[ProbeResult], loads: Sequence[Measured | None]) ->
         "skipped": sum(result.skipped for result in results),
         "missing": sum(result.missing for result in results),
         "refused": sum(result.refused for result in results),
-        "cores": {
-            name: round(median(result.cpu_s[name] / result.seconds for result in results), 3)
+        "reconnects": sum(result.reconnects for result in results),
+        **{
+            f"{name}_cores": round(median(result.cpu_s[name] / result.seconds for result in results), 3)
             for name in (results[0].cpu_s if results else ())
         },
     }
@@ -47,11 +48,12 @@ def _milliseconds(prefix: str, rounds: Sequence[Sequence[int]]) -> dict[str, Any
 def _of_grants(results: Sequence[ProbeResult]) -> dict[str, Any]:
     samples = [sample for result in results for sample in result.grants]
     if not samples:
-        return {"calls": None, "first_call_ratio": None, "own_ratio": None}
+        return dict.fromkeys(("calls", "first_call_ratio", "own_ratio", "ahead_ratio"))
     return {
         "calls": round(sum(sample.calls for sample in samples) / len(samples), 3),
         "first_call_ratio": round(sum(sample.calls == 1 for sample in samples) / len(samples), 4),
         "own_ratio": round(sum(sample.own for sample in samples) / len(samples), 4),
+        "ahead_ratio": round(sum(sample.ahead for sample in samples) / len(samples), 4),
     }
 
 

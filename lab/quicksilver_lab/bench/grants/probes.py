@@ -7,13 +7,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import sub
 from time import perf_counter
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.own_numbers import FIRST_NUMBER
+from quicksilver.common.own_numbers import FIRST_NUMBER, may_be_ahead
 from quicksilver_lab.bench.emulator.masters.asks import MasterAsks
 from quicksilver_lab.bench.emulator.masters.links import Address, NodeLinks, Outcome
 from quicksilver_lab.bench.emulator.masters.session import MasterSession
@@ -53,8 +54,18 @@ class GrantSample:
     call_us: int
     since_ask_us: int
     calls: int
-    own: bool
-    """Whether the proxy made the container."""
+    number: int
+    """Of the container: the low 40 bits of its id."""
+
+    @property
+    def own(self) -> bool:
+        """Whether the proxy made the container."""
+        return self.number > FIRST_NUMBER
+
+    @property
+    def ahead(self) -> bool:
+        """Whether the proxy might deliver it before the ResourceManager knew it."""
+        return may_be_ahead(self.number)
 
 
 @dataclass(slots=True)
@@ -71,6 +82,8 @@ class ProbeResult:
     """Asks that no answer granted within PATIENCE_S."""
     refused: int = 0
     """Containers that their nodes did not start."""
+    reconnects: int = 0
+    """Connections of the probes that broke: the latencies of their calls say nothing."""
     cpu_s: dict[str, float] = field(default_factory=dict)
     """By process, and of the whole `machine`."""
 
@@ -86,6 +99,11 @@ class ProbeMaster:
         self._asks = MasterAsks(ASK_MB)
         self._tokens: dict[Address, TokenProto] = {}
         self._releases: list[y.ContainerIdProto] = []
+
+    @property
+    def reconnects(self) -> int:
+        """How often its connection broke."""
+        return self._session.reconnects
 
     async def start(self) -> None:
         """Register. Raises what MasterSession raises."""
@@ -105,8 +123,8 @@ class ProbeMaster:
                 now_s = perf_counter()
                 containers = self._answered(answer)
                 if containers:
-                    own = (containers[0].id.id & _NUMBER) > FIRST_NUMBER
-                    return GrantSample(int((now_s - sent_s) * 1e6), int((now_s - began_s) * 1e6), calls, own)
+                    number = containers[0].id.id & _NUMBER
+                    return GrantSample(int((now_s - sent_s) * 1e6), int((now_s - began_s) * 1e6), calls, number)
                 if now_s - began_s > PATIENCE_S:
                     self._asks.take(self._priority, ())
                     return None
@@ -179,11 +197,12 @@ class Probes:
         self._result = ProbeResult()
         await self._paced(phase, phase.warm_up_s)
         result = self._result = ProbeResult()
-        refused, before, start_s = self._refused(), self._cpu_s(), perf_counter()
+        counts = self._counts()
+        before, start_s = self._cpu_s(), perf_counter()
         await self._paced(phase, phase.seconds)
         result.seconds = perf_counter() - start_s
         result.cpu_s = {name: used_s - before[name] for name, used_s in self._cpu_s().items()}
-        result.refused = self._refused() - refused
+        result.refused, result.reconnects = map(sub, self._counts(), counts)
         return result
 
     async def _paced(self, phase: ProbePhase, seconds: float) -> None:
@@ -213,8 +232,10 @@ class Probes:
         else:
             self._result.grants.append(sample)
 
-    def _refused(self) -> int:
-        return sum(master.refused for master in self._masters)
+    def _counts(self) -> tuple[int, int]:
+        """Return refused starts and broken connections of all up to now."""
+        masters = self._masters
+        return sum(master.refused for master in masters), sum(master.reconnects for master in masters)
 
     def _cpu_s(self) -> dict[str, float]:
         return {name: cpu_s(pid) for name, pid in self._pids.items()} | {"machine": machine_cpu_s()}

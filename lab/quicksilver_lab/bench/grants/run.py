@@ -111,6 +111,7 @@ async def measure(plan: GrantsPlan, cluster: ClusterPlan, samples: Samples, brok
             try:
                 async with _cluster(plan, name, cluster) as running:
                     await steps_of(plan, name, running, samples, cluster.progress)
+                shutil.rmtree(cluster.workdir / name)  # the ResourceManager's log has some MB a minute
             except (QuicksilverError, ClusterError, OSError, RuntimeError) as error:
                 broken.append(f"{name}: {type(error).__name__}: {error}")
                 cluster.progress(f"error: {broken[-1]}")
@@ -161,10 +162,11 @@ async def steps_of(plan: GrantsPlan, name: str, cluster: EmulatedCluster, sample
 def _line(name: str, load_per_s: int, probe: ProbeResult, load: Measured | None) -> str:
     step = figures([probe], [load])
     p50, p99 = ("-" if step[key] is None else f"{step[key]['median']:.2f}" for key in ("p50_ms", "p99_ms"))
-    cores = ", ".join(f"{process} {used:.2f}" for process, used in step["cores"].items())
+    kinds = f"own {step['own_ratio']}, ahead {step['ahead_ratio']}"
+    cores = ", ".join(f"{process} {used_s / probe.seconds:.2f}" for process, used_s in probe.cpu_s.items())
     return (
         f"{name} at {load_per_s}/s (reached {step['reached_per_s']['median']:.0f}): p50 {p50}, p99 {p99} ms of "
-        f"{step['grants']} grants in {step['calls']} calls, own {step['own_ratio']}; cores: {cores}"
+        f"{step['grants']} grants in {step['calls']} calls, {kinds}; cores: {cores}"
     )
 
 

@@ -18,9 +18,9 @@ from quicksilver_lab.bench.load.loadgen import Measured
 from quicksilver_lab.bench.page.pages import page_of
 
 
-def probed(call_ms: float = 1.0, calls: int = 1, own: bool = True, count: int = 100) -> ProbeResult:
+def probed(call_ms: float = 1.0, calls: int = 1, number: int = 2**30 + 1, count: int = 100) -> ProbeResult:
     call_us = int(call_ms * 1000)
-    sample = GrantSample(call_us, call_us * calls, calls, own)
+    sample = GrantSample(call_us, call_us * calls, calls, number)
     return ProbeResult(10.0, [sample] * count, [100] * count, skipped=1, cpu_s={"rm": 5.0, "proxy": 1.0})
 
 
@@ -29,15 +29,16 @@ def load(calls: int = 1000) -> Measured:
 
 
 def test_a_step_has_the_percentiles_of_the_call_and_since_the_ask() -> None:
-    step = figures([probed(1.0), probed(3.0, calls=2, own=False)], [load(), load(3000)])
+    step = figures([probed(1.0), probed(3.0, calls=2, number=2**30 + 2)], [load(), load(3000)])
     assert step["p50_ms"] == {"median": 2.0, "min": 1.0, "max": 3.0}
     assert step["since_ask_p99_ms"] == {"median": 3.5, "min": 1.0, "max": 6.0}
-    assert (step["grants"], step["calls"], step["first_call_ratio"], step["own_ratio"]) == (200, 1.5, 0.5, 0.5)
+    assert (step["grants"], step["calls"], step["first_call_ratio"], step["own_ratio"]) == (200, 1.5, 0.5, 1.0)
+    assert step["ahead_ratio"] == 0.5
     assert step["reached_per_s"] == {"median": 200, "min": 100, "max": 300}
     assert (step["load_grants_per_s"], step["load_late_ms"]) == (25.0, 3.0)
     assert step["load_p99_ms"]["median"] == 2.0 and step["probes_late_p99_ms"]["median"] == 0.1
     assert (step["skipped"], step["missing"], step["refused"]) == (2, 0, 0)
-    assert step["cores"] == {"rm": 0.5, "proxy": 0.1}
+    assert (step["rm_cores"], step["proxy_cores"], step["reconnects"]) == (0.5, 0.1, 0)
 
 
 def test_a_step_without_load_or_without_grants_says_so() -> None:
@@ -49,7 +50,7 @@ def test_a_step_without_load_or_without_grants_says_so() -> None:
 
 def steps() -> dict[str, Any]:
     samples = {
-        ("stock", 0): [(probed(4.0, own=False), None)],
+        ("stock", 0): [(probed(4.0, number=7), None)],
         ("own_grants_ahead", 0): [(probed(9.0), None)],
         ("own_grants_ahead", 2000): [(probed(0.5), load())],
         ("own_grants", 2000): [(probed(1.5), load())],
@@ -65,6 +66,11 @@ def test_the_goals_are_those_of_own_grants_under_the_highest_load() -> None:
         "own_grants": {"load_per_s": 2000, "p50_ms": 1.5, "p99_ms": 1.5, "met": False},
         "own_grants_ahead": {"load_per_s": 2000, "p50_ms": 0.5, "p99_ms": 0.5, "met": True},
     }
+
+
+def test_containers_of_the_resourcemanager_are_no_own_ones() -> None:
+    step = figures([probed(number=7), probed(number=2**30 + 3)], [None, None])
+    assert (step["own_ratio"], step["ahead_ratio"]) == (0.5, 0.5)
 
 
 def test_the_page_draws_each_system_over_the_load() -> None:
