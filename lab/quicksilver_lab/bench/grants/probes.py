@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -191,6 +192,8 @@ class Probes:
             master = ProbeMaster(len(self._masters), session, self._priority, self._links)
             self._masters.append(master)
             await master.start()
+        gc.collect()
+        gc.freeze()  # so that no latency has the collector's pauses
 
     async def run(self, phase: ProbePhase) -> ProbeResult:
         """Carry out a phase; return what it showed. Raises ProbeError, OSError, RemoteCallError."""

@@ -22,6 +22,8 @@ SYSTEMS: Final[Mapping[str, Competitor]] = {
 """By the name in results."""
 OWN: Final = ("own_grants", "own_grants_ahead")
 """Those whose containers the proxy makes itself."""
+_PATIENT: Final = {"ipc.client.idlethreshold": "100000"}
+"""With more than 4,000 connections, the default, a ResourceManager closes some that were idle for 20 s."""
 _NODE_PORT: Final = 300
 """Of the nodes, above the first port."""
 
@@ -42,7 +44,7 @@ def rm_options(system: Competitor, base_port: int, java: tuple[str, ...]) -> RmO
         base_port=base_port,
         behind_proxy=system.quicksilver,
         own_grants=bool(system.own_grants),
-        yarn=system.yarn_site,
+        yarn={**_PATIENT, **system.yarn_site},
         capacity_scheduler=system.scheduler_site,
         java=java,
     )
