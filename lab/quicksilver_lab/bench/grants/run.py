@@ -49,7 +49,8 @@ class GrantsPlan:
     """Of the calls of the load those that ask for a guaranteed container."""
     past_proxy: bool = False
     """Whether the load goes straight to the ResourceManager, and the proxy has the probes alone."""
-    probes: int = 10
+    probes: int = 50
+    """At `rate` each asks once a second, as MapReduce's masters do."""
     rate: float = 50.0
     beat_s: float = 0.1
     """From an answer without the container to the probe's next call."""
