@@ -18,6 +18,8 @@ from sidecar.tracker.relay import NodeKeysSeen, NodeMasterKey
 
 _NODES: Final = re.compile(r"^quicksilver_proxy_own_grant_nodes (\S+)$", re.MULTILINE)
 _PATIENCE_S: Final = 60.0
+_ALL_S: Final = 180.0
+"""How long the keys of all nodes may take on a busy machine."""
 _POLL_S: Final = 0.2
 
 
@@ -56,11 +58,11 @@ def _seen(key: MasterKey) -> NodeMasterKey:
 
 
 def await_keys(nodes: int, rest_url: str, workers: int) -> int:
-    """Return when each worker may grant on all nodes, or after a minute; on how many the last one asked may.
+    """Return when each worker may grant on all nodes, or after some minutes; on how many the last one may.
 
     Raises requests.RequestException.
     """
-    end_s, count = time.monotonic() + _PATIENCE_S, 0
+    end_s, count = time.monotonic() + _ALL_S, 0
     for worker in range(workers):
         while (count := _nodes_with_keys(f"{rest_url}/metrics?worker={worker}")) < nodes and time.monotonic() < end_s:
             time.sleep(_POLL_S)
