@@ -108,7 +108,9 @@ def test_a_mistake_names_file_key_and_remedy(tmp_path: Path, text: str, error: s
 
 
 def test_a_plan_that_is_not_there_is_an_error_with_those_that_are() -> None:
-    with pytest.raises(QuicksilverError, match="no plan is named mine; name a file, or one of mercury, mixes, swim, trace"):
+    with pytest.raises(
+        QuicksilverError, match="no plan is named mine; name a file, or one of mercury, mixes, swim, trace"
+    ):
         load("mine")
     with pytest.raises(QuicksilverError, match=r"mine\.yaml: cannot be read"):
         load("mine.yaml")
