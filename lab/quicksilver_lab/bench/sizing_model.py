@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from quicksilver_lab.bench.keep import files
 from quicksilver_lab.bench.page import pages
+from quicksilver_lab.bench.task.cluster import ASKS_RATIO
 from sidecar.config import SidecarSettings
 
 FULL_RATIO: Final = 0.7
@@ -40,6 +41,16 @@ class ProxyLoad:
     reports: float
     workers: int = 1
     own_grants: bool = False
+
+    @property
+    def asks(self) -> float:
+        """Heartbeats with asks in a second: each master asks for tasks together, in a part of its heartbeats."""
+        return min(self.tasks, ASKS_RATIO * self.heartbeats)
+
+    @property
+    def further(self) -> int:
+        """Workers beside the first."""
+        return self.workers - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +82,16 @@ CPU: Final = (
     SumTerm("second of an idle proxy", lambda load: 1),
     SumTerm("report", lambda load: load.reports),
     SumTerm("heartbeat", lambda load: load.heartbeats),
+    SumTerm("heartbeat with asks, and what follows", lambda load: load.asks),
     SumTerm("task, granted by the ResourceManager", lambda load: 0 if load.own_grants else load.tasks),
     SumTerm("task, granted by the proxy", lambda load: load.tasks if load.own_grants else 0),
     SumTerm("second of a node with keys", lambda load: load.nodes if load.own_grants else 0),
-    SumTerm("second of a further worker, idle", lambda load: load.workers - 1),
-    SumTerm("report, in each further worker", lambda load: (load.workers - 1) * load.reports),
-    SumTerm("task, in each further worker", lambda load: (load.workers - 1) * load.tasks),
+    SumTerm("report, in each further worker", lambda load: load.further * load.reports),
+    SumTerm("heartbeat with asks, in each further worker", lambda load: load.further * load.asks),
 )
 MEMORY: Final = (
     SumTerm("proxy", lambda load: 1),
-    SumTerm("further worker", lambda load: load.workers - 1),
+    SumTerm("further worker", lambda load: load.further),
     SumTerm("node, in each worker", lambda load: load.workers * load.nodes),
     SumTerm("master", lambda load: load.masters),
 )

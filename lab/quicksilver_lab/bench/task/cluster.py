@@ -30,8 +30,8 @@ from sidecar.service.reporter import STARTED_S
 _PATIENCE_S: Final = 60.0
 _AGAIN_S: Final = 1.0
 TASK_PRIORITY: Final = 20
-_ASKS_RATIO: Final = 0.25
-"""Heartbeats with new asks, as a part of all."""
+ASKS_RATIO: Final = 0.25
+"""Heartbeats with new asks, as a part of all, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class AskingMaster:
     def _request(self) -> y.AllocateRequestProto:
         request = y.AllocateRequestProto(progress=0.5)
         self._owed += self._per_beat
-        more = int(self._owed) if self._rng.random() < _ASKS_RATIO else 0
+        more = int(self._owed) if self._rng.random() < ASKS_RATIO else 0
         if more:
             self._owed -= more
             self._open += more
