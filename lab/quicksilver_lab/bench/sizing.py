@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,12 @@ _BEGIN: Final = f"<!-- sizing: made by `{COMMAND}` -->\n"
 _END: Final = "<!-- end of sizing -->\n"
 NODES: Final = (1_000, 4_000, 10_000)
 TASKS: Final = (1_000, 5_000, 20_000)
-MASTERS: Final = 2_000
+MASTERS: Final = (200, 2_000)
 """Each with a heartbeat a second."""
+_BEYOND: Final = 1.1
+"""How many times as large as the largest run a load is that is beyond what was measured."""
 _DASH: Final = "-"
+_MODEL: Final = "model"
 _NOTHING: Final = "No result is kept yet."
 
 
@@ -46,46 +49,60 @@ def rows(model: SizingModel) -> Iterator[str]:
     yield from _calibration(model)
 
 
-def load_of(nodes: int, tasks: float, own_grants: bool) -> ProxyLoad:
+def load_of(nodes: int, tasks: float, masters: int, own_grants: bool = False) -> ProxyLoad:
     """Return the load of a row."""
-    return ProxyLoad(nodes, MASTERS, tasks, MASTERS, reports_per_s(nodes, tasks), own_grants=own_grants)
+    return ProxyLoad(nodes, masters, tasks, masters, reports_per_s(nodes, tasks), own_grants=own_grants)
 
 
 def _needs(model: SizingModel) -> Iterator[str]:
-    yield "| nodes | tasks/s | granted by | worker processes | cores | memory, MB | network, MB/s | by |"
-    yield "|---:|---:|---|---:|---:|---:|---:|---|"
+    yield "| nodes | masters | tasks/s | workers | cores | memory, MB | network, MB/s | by |"
+    yield "|---:|---:|---:|---:|---:|---:|---:|---|"
     for nodes in NODES:
-        for tasks in TASKS:
-            for own_grants in (False, True):
-                row = load_of(nodes, tasks, own_grants)
-                needs = model.needs(row)
-                by = "the proxy" if own_grants else "the ResourceManager"
-                figures = (
-                    _DASH if needs.workers is None else needs.workers,
-                    _decimals(needs.cores),
-                    _whole(needs.memory_mb),
-                    _decimals(needs.bytes_per_s / 1e6),
+        for masters in MASTERS:
+            for tasks in TASKS:
+                loads = [load_of(nodes, tasks, masters, own_grants) for own_grants in (False, True)]
+                needs = [model.needs(load) for load in loads]
+                cells = (
+                    _pair(*(_DASH if each.workers is None else str(each.workers) for each in needs)),
+                    _pair(*(_decimals(each.cores) for each in needs)),
+                    _pair(*(_whole(each.memory_mb) for each in needs)),
+                    _pair(*(_decimals(each.bytes_per_s / 1e6) for each in needs)),
+                    _basis(model, loads, needs),
                 )
-                cells = " | ".join(map(str, figures))
-                yield f"| {nodes:,} | {tasks:,} | {by} | {cells} | {_basis(model, row, needs)} |"
+                yield f"| {nodes:,} | {masters:,} | {tasks:,} | {' | '.join(cells)} |"
 
 
-def _basis(model: SizingModel, row: ProxyLoad, needs: Needs) -> str:
-    """Return where a row comes from: `measured`, or the model with how far it is beyond what was measured."""
-    if math.isnan(model.cpu.of(row)):
-        return "not measured"
-    if needs.workers is None:
-        most = model.most_tasks(lambda tasks: load_of(row.nodes, tasks, row.own_grants))
-        return f"model: {_rounded(most):,} tasks/s at most, with any number of workers"
-    if model.covers(row, needs.workers):
-        return "measured"
+def _pair(plain: str, own_grants: str) -> str:
+    """Return a cell: what holds where the ResourceManager grants, and where the proxy does."""
+    return plain if plain == own_grants else f"{plain} / {own_grants}"
+
+
+def _basis(model: SizingModel, loads: Sequence[ProxyLoad], needs: Sequence[Needs]) -> str:
+    """Return where the figures of a row come from: measurements, or the model and how far beyond them it is there."""
+    kinds = [_kind(model, load, each) for load, each in zip(loads, needs, strict=True)]
+    if _MODEL not in kinds:
+        return _pair(*kinds)
     ratios = {
-        "nodes": row.nodes / model.most.nodes,
-        "tasks": row.tasks / model.most.tasks,
-        "workers": needs.workers / model.most.workers,
+        "nodes": loads[0].nodes / model.most.nodes,
+        "masters": loads[0].masters / model.most.masters,
+        "tasks": loads[0].tasks / model.most.tasks,
+        "workers": max((each.workers or 0) for each in needs) / model.most.workers,
     }
-    beyond = ", ".join(f"{ratio:.1f} x {name}" for name, ratio in ratios.items() if ratio > 1)
-    return f"model: {beyond}" if beyond else "model"
+    beyond = ", ".join(f"{ratio:.0f} x {name}" for name, ratio in ratios.items() if ratio > _BEYOND)
+    limits = [_most(model, load) for load, each in zip(loads, needs, strict=True) if each.workers is None]
+    limit = f"at most {_rounded(min(limits)):,} tasks/s" if limits else ""
+    return f"{_pair(*kinds)}: {'; '.join(part for part in (limit, beyond) if part)}".removesuffix(": ")
+
+
+def _kind(model: SizingModel, load: ProxyLoad, needs: Needs) -> str:
+    if math.isnan(model.cpu.of(load)):
+        return "not measured"
+    return "measured" if needs.workers is not None and model.covers(load, needs.workers) else _MODEL
+
+
+def _most(model: SizingModel, load: ProxyLoad) -> float:
+    """Return how many tasks a second any number of workers carries."""
+    return model.most_tasks(lambda tasks: load_of(load.nodes, tasks, load.masters, load.own_grants))
 
 
 def _rounded(amount: float) -> int:
@@ -96,7 +113,8 @@ def _rounded(amount: float) -> int:
 def _amounts(model: SizingModel) -> Iterator[str]:
     yield "| for each | CPU | | for each | memory |"
     yield "|---|---:|---|---|---:|"
-    of_cpu = [f"{name} | {_cpu(amount)}" for name, amount in _terms(model.cpu)]
+    of_cpu = [f"{name} | {_cpu(amount)}" for name, amount in _terms(model.cpu.one_process)]
+    of_cpu.append(f"further worker | {model.cpu.further_ratio:.0%} of reports and heartbeats with asks")
     of_memory = [f"{name} | {_memory(amount)}" for name, amount in _terms(model.memory)]
     of_memory += [f"front and supervisor of several workers | {_memory(model.beside_mb)}"] if model.beside_mb else []
     of_memory += [" | "] * (len(of_cpu) - len(of_memory))
@@ -149,7 +167,8 @@ def _calibration(model: SizingModel) -> Iterator[str]:
     reports = max(abs(reports_per_s(run.load.nodes, run.load.tasks) / run.load.reports - 1) for run in runs)
     skew = max(run.skew for run in runs)
     yield (
-        f"Calibrated on the {len(runs)} measurements above ({'; '.join(machines)}; commit {', '.join(commits)}). "
+        f"Calibrated on the {len(runs)} measurements above ({'; '.join(machines)}; commit {', '.join(commits)}), "
+        f"by {len(model.cpu.one_process.terms) + 1} amounts of CPU time and {len(model.memory.terms)} of memory. "
         f"Largest error at one of them: {', '.join(f'{name} {ratio:.0%}' for name, ratio in worst.items())}; "
         f"reports, reckoned by how often tasks start and end, {reports:.0%}. "
         f"The busiest worker had up to {skew:.2f} times the mean."

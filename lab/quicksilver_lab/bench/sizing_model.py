@@ -1,6 +1,7 @@
 """What a proxy needs for a load: a model, calibrated on results of `bench task`.
 
-Sums whose terms take as much in each run: an idle proxy, a report, a heartbeat, a task, each further worker.
+Of one process a sum whose terms take as much in each run: an idle proxy, a report, a heartbeat, a task. Each further
+worker takes a part of what reports and heartbeats with asks take, since it hears of them.
 """
 
 from __future__ import annotations
@@ -86,9 +87,9 @@ CPU: Final = (
     SumTerm("task, granted by the ResourceManager", lambda load: 0 if load.own_grants else load.tasks),
     SumTerm("task, granted by the proxy", lambda load: load.tasks if load.own_grants else 0),
     SumTerm("second of a node with keys", lambda load: load.nodes if load.own_grants else 0),
-    SumTerm("report, in each further worker", lambda load: load.further * load.reports),
-    SumTerm("heartbeat with asks, in each further worker", lambda load: load.further * load.asks),
 )
+SHARED: Final = (1, 3)
+"""Terms of CPU of which all workers hear: reports, and heartbeats with asks."""
 MEMORY: Final = (
     SumTerm("proxy", lambda load: 1),
     SumTerm("further worker", lambda load: load.further),
@@ -145,6 +146,42 @@ def amounts_of(rows: NDArray[np.float64], values: NDArray[np.float64]) -> NDArra
     amounts = np.zeros(rows.shape[1])
     amounts[terms] = scaled / widths[terms] if terms else ()
     return amounts
+
+
+class CpuSum:
+    """CPU time of the processes of a proxy, in cores: that of a single one, and a part of what all workers hear of.
+
+    The first is fitted to runs of one process, the part to those of several.
+    """
+
+    def __init__(self, runs: Sequence[SizingRun]) -> None:
+        """Fit it. Raises ValueError without a run of one process."""
+        single = [run for run in runs if not run.load.further]
+        if not single:
+            raise ValueError("no run of one process")
+        self.one_process = TermSum(CPU, single, lambda run: run.cores)
+        self._runs = runs
+        several = [run for run in runs if run.load.further]
+        self.further_ratio = self._further_ratio(several) if several else math.nan
+        """What each further worker takes, as a part of what SHARED takes."""
+
+    def _further_ratio(self, runs: Sequence[SizingRun]) -> float:
+        cores = np.array([run.cores for run in runs])
+        heard = np.array([run.load.further * self._shared(run.load) for run in runs]) / cores
+        rest = 1 - np.array([self.one_process.of(run.load) for run in runs]) / cores
+        return max(0.0, float(heard @ rest / (heard @ heard)))
+
+    def _shared(self, load: ProxyLoad) -> float:
+        return sum(float(CPU[term].things(load) * self.one_process.amounts[term]) for term in SHARED)
+
+    def of(self, load: ProxyLoad) -> float:
+        """Return the cores that a load takes; NaN where it has something of which no run had any."""
+        further = load.further * self.further_ratio * self._shared(load) if load.further else 0.0
+        return self.one_process.of(load) + further
+
+    def worst_ratio(self) -> float:
+        """Return the largest error at a run, as a part of what was measured."""
+        return max(abs(self.of(run.load) / run.cores - 1) for run in self._runs)
 
 
 def reports_per_s(nodes: int, tasks: float) -> float:
@@ -225,7 +262,7 @@ class SizingModel:
         if not runs:
             raise ValueError("no result of `bench task` is kept of which a model could be made")
         self.runs = runs
-        self.cpu = TermSum(CPU, runs, lambda run: run.cores)
+        self.cpu = CpuSum(runs)
         self.memory = TermSum(MEMORY, runs, lambda run: run.memory_mb)
         self.bytes = {end: TermSum(terms, runs, _bytes(end)) for end, terms in BYTES.items()}
         self.beside_mb = max(run.beside_mb for run in runs)

@@ -6,6 +6,7 @@ import json
 import lzma
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 from quicksilver_lab.bench.keep import FIGURES
-from quicksilver_lab.bench.sizing import COMMAND, MASTERS, load_of, rows, with_tables
+from quicksilver_lab.bench.sizing import COMMAND, load_of, rows, with_tables
 from quicksilver_lab.bench.sizing_model import (
     CPU,
     FULL_RATIO,
     MEMORY,
+    SHARED,
     ProxyLoad,
     SizingModel,
     amounts_of,
@@ -27,8 +29,9 @@ from quicksilver_lab.bench.sizing_model import (
 )
 from tests.paths import ROOT
 
-CPU_S: Final = (0.01, 2e-4, 1e-4, 1e-3, 7e-4, 6e-4, 2e-5, 1e-4, 4e-4)
+CPU_S: Final = (0.01, 2e-4, 1e-4, 1e-3, 7e-4, 6e-4, 2e-5)
 """What each term of CPU takes in the made-up results."""
+FURTHER: Final = 0.4
 MEMORY_MB: Final = (100.0, 60.0, 0.05, 0.02)
 BESIDE: Final = {"supervisor": 30.0, "front": 40.0}
 LOADS: Final = [(64, 40, 60), (256, 40, 60), (1000, 40, 60), (1000, 40, 1), (64, 1000, 60), (256, 400, 200)]
@@ -51,7 +54,8 @@ def result(size: tuple[int, int, float], workers: int = 1, own_grants: bool = Fa
 
 
 def _figures(load: ProxyLoad) -> dict[str, Any]:
-    cores = sum(amount * term.things(load) for amount, term in zip(CPU_S, CPU, strict=True))
+    each = [amount * term.things(load) for amount, term in zip(CPU_S, CPU, strict=True)]
+    cores = sum(each) + FURTHER * (load.workers - 1) * sum(each[term] for term in SHARED)
     memory = sum(amount * term.things(load) for amount, term in zip(MEMORY_MB, MEMORY, strict=True))
     names = ["proxy"] if load.workers == 1 else [f"worker-{number}" for number in range(load.workers)]
     ends = {"nodes": load.reports * 500 + load.tasks * 100, "masters": load.heartbeats * 90, "rm": load.tasks * 300}
@@ -73,7 +77,8 @@ def results() -> list[Mapping[str, Any]]:
 
 def test_the_fit_recovers_what_made_up_runs_are_made_of() -> None:
     model = SizingModel(runs_of(results()))
-    assert model.cpu.amounts == pytest.approx(CPU_S, rel=1e-6)
+    assert model.cpu.one_process.amounts == pytest.approx(CPU_S, rel=1e-6)
+    assert model.cpu.further_ratio == pytest.approx(FURTHER)
     assert model.memory.amounts == pytest.approx(MEMORY_MB, rel=1e-6)
     assert model.beside_mb == 70
     assert max(model.cpu.worst_ratio(), model.memory.worst_ratio()) < 1e-6
@@ -91,26 +96,29 @@ def test_the_fit_weighs_errors_as_parts_and_no_amount_is_negative() -> None:
 
 def test_what_no_run_had_is_not_known() -> None:
     model = SizingModel(runs_of(result(size) for size in LOADS))
-    assert not math.isnan(model.cpu.of(load_of(1000, 1000, own_grants=False)))
-    assert math.isnan(model.cpu.of(load_of(1000, 1000, own_grants=True)))
-    assert model.needs(load_of(1000, 1000, own_grants=True)).workers is None
+    assert not math.isnan(model.cpu.of(load_of(1000, 1000, 2000)))
+    assert math.isnan(model.cpu.of(load_of(1000, 1000, 2000, own_grants=True)))
+    assert model.needs(load_of(1000, 1000, 2000, own_grants=True)).workers is None
+    assert math.isnan(model.cpu.of(replace(load_of(1000, 1000, 2000), workers=2)))
+    with pytest.raises(ValueError, match="no run of one process"):
+        SizingModel(runs_of([result(LOADS[0], workers=2)]))
     with pytest.raises(ValueError, match="no result of `bench task` is kept"):
         SizingModel([])
 
 
 def test_as_few_workers_as_leave_each_a_part_of_its_core() -> None:
     model = SizingModel(runs_of(results()))
-    load = load_of(1000, 1000, own_grants=False)
+    load = load_of(1000, 1000, 2000)
     needs = model.needs(load)
     assert needs.workers is not None and needs.workers > 1
     assert needs.cores <= FULL_RATIO * needs.workers
-    fewer = ProxyLoad(1000, MASTERS, 1000, MASTERS, load.reports, workers=needs.workers - 1)
+    fewer = ProxyLoad(1000, 2000, 1000, 2000, load.reports, workers=needs.workers - 1)
     assert model.cpu.of(fewer) > FULL_RATIO * fewer.workers
     assert needs.memory_mb == pytest.approx(100 + 60 * (needs.workers - 1) + 50 * needs.workers + 40 + 70)
-    assert model.needs(load_of(10_000, 20_000, own_grants=False)).workers is None, "news of the others fill a core"
-    most = model.most_tasks(lambda tasks: load_of(1000, tasks, own_grants=False))
-    assert model.needs(load_of(1000, most, own_grants=False)).workers is not None
-    assert model.needs(load_of(1000, most * 1.01, own_grants=False)).workers is None
+    assert model.needs(load_of(10_000, 20_000, 2000)).workers is None, "news of the others fill a core"
+    most = model.most_tasks(lambda tasks: load_of(1000, tasks, 2000))
+    assert model.needs(load_of(1000, most, 2000)).workers is not None
+    assert model.needs(load_of(1000, most * 1.01, 2000)).workers is None
 
 
 def test_a_later_result_replaces_one_of_the_same_settings_and_a_single_process_counts_too() -> None:
@@ -134,14 +142,12 @@ def test_reports_come_with_changes_and_else_each_two_seconds() -> None:
 
 
 def test_each_row_says_whether_it_was_measured() -> None:
-    workers = SizingModel(runs_of(results())).needs(load_of(1000, 1000, own_grants=False)).workers
+    workers = SizingModel(runs_of(results())).needs(load_of(1000, 1000, 2000)).workers
     assert workers is not None
     table = list(rows(SizingModel(runs_of([*results(), result((1000, 2000, 1000), workers=workers)]))))
-    needs = [row for row in table if row.startswith("| 1,000 | 1,000 |")]
-    assert [row.rpartition("| ")[0].rpartition("| ")[2] for row in table[2:20]]
+    needs = [row for row in table[2:20] if row.startswith("| 1,000 | 2,000 | 1,000 |")]
     assert len(table[2:20]) == 18 and all("measured" in row or "model" in row for row in table[2:20])
-    assert needs[0].endswith("| measured |"), needs
-    assert needs[1].startswith("| 1,000 | 1,000 | the proxy |") and "| model" in needs[1]
+    assert len(needs) == 1 and "| measured / model" in needs[0], needs
     assert any("x nodes" in row for row in table) and table[-1].startswith("Calibrated on the 25 measurements above")
 
 
