@@ -54,6 +54,7 @@ _COLLECTIONS: Final = "commons-collections-3*.jar"
 class QueryResult:
     """One query of a session: its rows, and the seconds that Hive says it took."""
 
+    query: str
     rows: list[str]
     seconds: float
 
@@ -70,19 +71,20 @@ class HiveSession:
         """Return the seconds that each statement took so far."""
         return [float(seconds) for seconds in _TIME.findall(self.client.text)]
 
-    def wait(self, timeout_s: float = clients.TIMEOUT_S) -> dict[str, QueryResult]:
-        """Wait for the end; return the results by name of query. Raises JobFailedError, OutputError."""
+    def wait(self, timeout_s: float = clients.TIMEOUT_S) -> list[QueryResult]:
+        """Wait for the end; return the result of each statement. Raises JobFailedError, OutputError."""
         self.client.wait(timeout_s)
         times = self.times()
         parts = re.split(rf"^{_MARK}(\w+)$", self.output.read_text(), flags=re.MULTILINE)[1:]
-        rows = {name: content.strip().splitlines() for name, content in zip(parts[::2], parts[1::2], strict=True)}
-        if len(times) != len(self.queries) or tuple(rows) != self.queries:
+        names, contents = parts[::2], parts[1::2]
+        if len(times) != len(self.queries) or tuple(names) != self.queries:
             raise OutputError(
-                f"{len(times)} times and {len(rows)} results of {len(self.queries)} queries",
+                f"{len(times)} times and {len(names)} results of {len(self.queries)} queries",
                 place=str(self.client.log),
                 remedy="read it and the file beside it",
             )
-        return {name: QueryResult(rows[name], time) for name, time in zip(self.queries, times, strict=True)}
+        results = zip(names, contents, times, strict=True)
+        return [QueryResult(name, content.strip().splitlines(), seconds) for name, content, seconds in results]
 
 
 def java_options(cluster: Cluster, heap_mb: int) -> list[str]:

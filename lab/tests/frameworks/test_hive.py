@@ -42,7 +42,13 @@ def session(folder: Path, log: str, output: str, queries: tuple[str, ...]) -> Hi
 def test_a_session_has_rows_and_seconds_of_each_query(tmp_path: Path) -> None:
     log = "INFO x; Time taken: 9.9 seconds\nTime taken: 1.25 seconds, Fetched: 2 row(s)\nTime taken: 0.5 seconds\n"
     results = session(tmp_path, log, "query:first\n1\ta\n2\tb\nquery:second\n", ("first", "second")).wait(20)
-    assert results == {"first": QueryResult(["1\ta", "2\tb"], 1.25), "second": QueryResult([], 0.5)}
+    assert results == [QueryResult("first", ["1\ta", "2\tb"], 1.25), QueryResult("second", [], 0.5)]
+
+
+def test_a_query_may_come_several_times_in_a_session(tmp_path: Path) -> None:
+    log, output = "Time taken: 2 seconds\nTime taken: 1 seconds\n", "query:first\n1\nquery:first\n2\n"
+    results = session(tmp_path, log, output, ("first", "first")).wait(20)
+    assert [(result.rows, result.seconds) for result in results] == [(["1"], 2.0), (["2"], 1.0)]
 
 
 def test_a_session_that_lacks_a_result_is_an_error(tmp_path: Path) -> None:

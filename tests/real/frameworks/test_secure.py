@@ -128,7 +128,7 @@ def test_tez_and_hive(stack: LocalDaemons) -> None:
     hive.install(rows)
     with recorded(VERSION, "Hive 4.0.1 on Tez", "Q"), RecordsWatch(stack.cluster) as watch:
         session = hive.session("hive", (QUERY,))
-        assert session.wait(ENDED_S)[QUERY].rows == retail.expected(rows)[QUERY]
+        assert [result.rows for result in session.wait(ENDED_S)] == [retail.expected(rows)[QUERY]]
         all_queueable(watch, application_of(session.client.text))
 
 

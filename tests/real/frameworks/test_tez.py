@@ -78,5 +78,5 @@ def test_queries_of_hive_are_queueable(frameworks: Frameworks) -> None:
         session = hive.session("hive-queries", QUERIES)
         results = session.wait(timeout_s=240)
     expected = retail.expected(rows)
-    assert {name: result.rows for name, result in results.items()} == {name: expected[name] for name in QUERIES}
+    assert [result.rows for result in results] == [expected[name] for name in QUERIES]
     frameworks.queueable(watch, session.client.text)

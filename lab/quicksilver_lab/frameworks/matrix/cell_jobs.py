@@ -115,7 +115,7 @@ class HiveQueries:
 
         def mistake(_may_fail: bool) -> str:
             results = session.wait(TIMEOUT_S)
-            wrong = [query for query, result in results.items() if result.rows != self._expected[query]]
+            wrong = [result.query for result in results if result.rows != self._expected[result.query]]
             return f"wrong rows of {', '.join(wrong)}" if wrong else ""
 
         return _of_client(session.client, mistake)
@@ -203,12 +203,12 @@ class ShellTasks:
     name, application_type, tasks = "distributed shell", "YARN", 3
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self._cluster, self._jar = cluster, cluster.artifact(JAR)
 
     def start(self, name: str, together: Clients) -> CellJob:
         """Start nine containers of 5 s."""
         arguments = [
-            *("-jar", str(self._cluster.artifact(JAR))),
+            *("-jar", str(self._jar)),
             *("-appname", name, "-master_memory", "512", "-container_memory", "512", "-container_vcores", "1"),
             *("-num_containers", "9", "-timeout", str(int(1000 * TIMEOUT_S)), "-shell_command", "sleep 5"),
         ]
