@@ -43,27 +43,26 @@ class Framework:
         return target.getvalue()
 
 
-def framework(name: str, java: Java, hadoop: Jars, progress: Progress = lambda _: None) -> Framework:
+def framework(name: str, java: Java, hadoop: Jars, progress: Progress = lambda _: None, version: str = "") -> Framework:
     """Return `tez` or `hive`, downloading its jars when the cache lacks them or its pom or Hadoop's jars changed.
 
-    Raises DownloadError, MissingToolError.
+    version: in place of its pom's. Raises DownloadError, MissingToolError.
     """
     pom = Path(__file__).with_name(f"{name}.xml")
-    version = _VERSION.search(pom.read_text())
-    assert version is not None, f"{pom} names no framework.version"
-    cache = cache_dir().parent / f"{name}-{version[1]}"
+    version = version or _VERSION.findall(pom.read_text())[0]
+    cache = cache_dir().parent / f"{name}-{version}"
     cache.mkdir(parents=True, exist_ok=True)
     theirs = sorted(jar.name for jar in hadoop.lib.glob("*.jar"))
     digest = hashlib.sha256(pom.read_bytes() + "\n".join(theirs).encode()).hexdigest()
     lib, stamp = cache / "lib", cache / "lib" / ".digest"
     with locked(cache / ".lock"):
         if not (stamp.is_file() and stamp.read_text() == digest):
-            progress(f"bringing the jars of {name} {version[1]}")
+            progress(f"bringing the jars of {name} {version}")
             shutil.rmtree(lib, ignore_errors=True)
-            _download(pom, java, lib)
+            _download(pom, version, java, lib)
             _leave_out(lib, {artifact(jar) for jar in theirs} - _BESIDE)
             stamp.write_text(digest)
-    return Framework(name, version[1], lib)
+    return Framework(name, version, lib)
 
 
 def artifact(jar: str) -> str:
@@ -79,9 +78,9 @@ def _leave_out(lib: Path, names: set[str]) -> None:
             file.unlink()
 
 
-def _download(pom: Path, java: Java, target: Path) -> None:
+def _download(pom: Path, version: str, java: Java, target: Path) -> None:
     argv = [str(find_maven()), "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
-    argv += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+    argv += ["-DincludeScope=runtime", f"-DoutputDirectory={target}", f"-Dframework.version={version}"]
     try:
         run_tool(argv, java, f"Maven could not bring what {pom} lists")
     except DownloadError:

@@ -30,8 +30,8 @@ def test_what_hadoop_has_is_left_out_and_downloads_happen_once(tmp_path: Path, m
         (hadoop.lib / name).touch()
     downloads = []
 
-    def download(pom: Path, java: Java, target: Path) -> None:
-        downloads.append(pom.name)
+    def download(pom: Path, version: str, java: Java, target: Path) -> None:
+        downloads.append((pom.name, version))
         target.mkdir(parents=True)
         for name in ("guava-22.0.jar", "jline-2.14.6.jar", "hive-exec-4.0.1.jar", "curator-5.2.0.pom"):
             (target / name).touch()
@@ -41,9 +41,11 @@ def test_what_hadoop_has_is_left_out_and_downloads_happen_once(tmp_path: Path, m
     java = Java(tmp_path, 17)
     hive = framework("hive", java, hadoop)
     assert framework("hive", java, hadoop) == hive
-    assert downloads == ["hive.xml"]
+    assert downloads == [("hive.xml", hive.version)]
     assert sorted(jar.name for jar in hive.lib.glob("*.jar")) == ["hive-exec-4.0.1.jar", "jline-2.14.6.jar"]
     assert hive.classpath(hadoop) == f"{hadoop.lib}/*:{hive.lib}/*"
     (hadoop.lib / "hive-exec-3.jar").touch()
     framework("hive", java, hadoop)
     assert len(downloads) == 2
+    other = framework("hive", java, hadoop, version="3.1.3")
+    assert downloads[2:] == [("hive.xml", "3.1.3")] and other.lib.parent.name == "hive-3.1.3"

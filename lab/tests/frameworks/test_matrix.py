@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
 from quicksilver_lab.compatibility import Mode
-from quicksilver_lab.frameworks.matrix.__main__ import MODES, policies_of, type_mistake
+from quicksilver_lab.frameworks.matrix.__main__ import MODES, policies_of, thrown, type_mistake
 from quicksilver_lab.frameworks.matrix.cell_jobs import dag_mistake
 from quicksilver_lab.workloads.records import RecordTally
 
@@ -45,6 +45,21 @@ def test_a_dag_has_to_succeed_without_failed_attempts(text: str, may_fail: bool,
 )
 def test_containers_have_to_be_of_the_modes_type(mode: Mode, ran: int, queueable: int, mistake: str) -> None:
     assert type_mistake(RecordTally(ran, queueable, ran, queueable, {}, ()), mode) == mistake
+
+
+def test_what_the_deadlock_guard_made_guaranteed_is_no_mistake() -> None:
+    tally = RecordTally(9, 7, 9, 7, {}, ())
+    assert type_mistake(tally, "Q", guarded=2) == ""
+    assert type_mistake(tally, "Q", guarded=1) == "7 of 9 containers were queueable"
+
+
+def test_the_cause_is_the_last_exception_that_a_client_printed() -> None:
+    text = (
+        'Exception in thread "main" java.lang.NoClassDefFoundError: com/google/A\n\tat x.Y.z(Y.java:1)\n'
+        "Caused by: java.lang.ClassNotFoundException: com.google.A\n\tat java.base/x\n"
+    )
+    assert thrown(text) == "java.lang.ClassNotFoundException: com.google.A"
+    assert thrown("done\n") == ""
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,6 +7,7 @@ docs/compatibility.md. The last line is all cells as JSON.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,10 @@ from quicksilver_lab.workloads.spark import DEFAULT_PYTHON
 MODES: Final[Sequence[Mode]] = get_args(Mode)
 _NAMES: Final = tuple(frameworks(DEFAULT_PYTHON))
 _READY_S: Final = 120.0
+_GUARD: Final = "deadlock guard"
+_THROWN: Final = re.compile(
+    r"^(?:Caused by: |Exception in thread \S+ )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$", re.MULTILINE
+)
 
 
 def policies_of(mode: Mode, application_type: str) -> Mapping[str, Any]:
@@ -60,7 +65,7 @@ class DisturbedJobs:
                 job = self.framework.start(name, together)
                 run = CellRun(cluster, self.stack, watch, self._started(job, watch), [])
                 EVENTS[event](run)
-                cause = job.mistake(event in MAY_FAIL) or type_mistake(watch.tally(run.application), mode)
+                cause = job.mistake(event in MAY_FAIL) or self._type_mistake(watch, run.application, mode, event)
                 run.repair()
             except (QuicksilverError, ClusterError) as error:
                 cause = str(error).splitlines()[0]
@@ -81,13 +86,28 @@ class DisturbedJobs:
                 return job.application
             time.sleep(0.2)
         raise JobFailedError(
-            f"{self.framework.tasks} tasks do not run", place=self.framework.name, remedy="read logs/clients"
+            f"{self.framework.tasks} tasks do not run", place=thrown(job.text()), remedy="read logs/clients"
         )
 
+    def _type_mistake(self, watch: RecordsWatch, application: str, mode: Mode, event: Disturbance) -> str:
+        guarded = 0
+        if mode != "G" and event in MAY_FAIL:
+            reasons = self.stack.get(f"/v1/decisions?kind=G&app={application}&limit=1000")["items"]
+            guarded = sum(grant["route_reason"].startswith(_GUARD) for grant in reasons)
+        return type_mistake(watch.tally(application), mode, guarded)
 
-def type_mistake(tally: RecordTally, mode: Mode) -> str:
-    """Return what is wrong with the types of containers, by YARN's records; empty when nothing is."""
-    expected = 0 if mode == "G" else tally.ran
+
+def thrown(text: str) -> str:
+    """Return the last exception of a client's output with its message; empty without one."""
+    return next(reversed(_THROWN.findall(text)), "")
+
+
+def type_mistake(tally: RecordTally, mode: Mode, guarded: int = 0) -> str:
+    """Return what is wrong with the types of containers, by YARN's records; empty when nothing is.
+
+    guarded: so many had to be guaranteed, since containers of their application that wait for them ran.
+    """
+    expected = 0 if mode == "G" else tally.ran - guarded
     right = tally.ran and tally.nm_opportunistic == expected
     return "" if right else f"{tally.nm_opportunistic} of {tally.ran} containers were queueable"
 
