@@ -185,9 +185,12 @@ class ReportSession(asyncio.Protocol):
         if kind is FrameKind.ACK_SAME_TARGETS:
             ack.targets = self._targets
         self._targets = ack.targets
-        if self._answer is None or self._answer.done():
+        answer = self._answer
+        if answer is not None and answer.cancelled():
+            return  # its report was given up in this turn of the loop, and the connection with it
+        if answer is None or answer.done():
             raise FrameError("an answer came without a report", place=self._url)
-        self._answer.set_result(ack)
+        answer.set_result(ack)
 
     def connection_lost(self, error: Exception | None) -> None:
         """End."""

@@ -266,6 +266,24 @@ async def test_a_post_that_is_cancelled_leaves_no_answer_behind() -> None:
         assert line._session is None
 
 
+async def test_an_answer_that_comes_as_its_report_is_given_up_is_no_fault() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(OK)
+        await reader.read()
+
+    with capture_logs() as logs:
+        async with peer(answer) as url, line_to(url) as line:
+            task = asyncio.create_task(line.post(report(1)))
+            await asyncio.sleep(0.1)
+            session = line._session
+            assert session is not None
+            task.cancel()
+            session.data_received(frame(FrameKind.ACK, b'{"events_to":1}'))  # before the task runs again
+            await asyncio.gather(task, return_exceptions=True)
+            assert line._session is None
+    assert not [line for line in logs if line["event"] == "connection for reports closed"]
+
+
 async def test_orders_of_the_active_proxy_are_followed_without_a_report() -> None:
     proxy = Proxy()
     acks: list[Ack] = []
