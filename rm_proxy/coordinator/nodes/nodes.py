@@ -294,8 +294,9 @@ class Node:
 
     def replace_reserved(self, before: Iterable[str], now: Mapping[str, Own]) -> None:
         """Count containers that another worker of the proxy placed here, instead of those that it reported before."""
-        for key in before:
-            self.own.pop(key, None)
+        counted = [key for key in before if self.own.pop(key, None) is not None]
+        if not counted and not now:
+            return  # the node has reported them
         self.own.update(now)
         while len(self.own) > MAX_OWN:
             self.own.popitem(last=False)

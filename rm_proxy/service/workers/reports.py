@@ -38,7 +38,7 @@ class WorkerReports(ReportHandler):
         self._concerned: set[str] = set()
         """Nodes whose last reports mentioned containers of this worker's applications."""
         self._is_urgent = False
-        """Whether a container ended by the last report: another one may have its place."""
+        """Whether a container ended by the last report, and others wait for such a place."""
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
         """Return the answer to a report. Raises ApiError as any proxy does, and where another worker has the node."""
@@ -120,7 +120,8 @@ class WorkerReports(ReportHandler):
             return ()
         of_container, own = self._spread.of_container, self._spread.own
         events = self._coordinator.reports.new_events(node_id, report)
-        self._is_urgent = any(event.kind not in _NO_END for event in events)
+        waits = len(self._coordinator.central) > 0
+        self._is_urgent = waits and any(event.kind not in _NO_END for event in events)
         mine = [event for event in events if of_container(event.container_id) == own]
         for event in mine:
             self._record(node_id, report.boot, event)

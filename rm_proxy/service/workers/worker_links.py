@@ -19,7 +19,7 @@ from rm_proxy.coordinator.workers.news import News, ViewFields
 from rm_proxy.minting.key_ring import KeyReport
 from rm_proxy.service.workers.yarn_readings import Reading
 
-EXCHANGE_S: Final = 0.005
+EXCHANGE_S: Final = 0.01
 """Time between two batches (own): how old the picture of what other workers do may be."""
 LATE_S: Final = 0.05
 """How long news may wait for which nobody waits (own): of places that were given up, of containers that started."""
