@@ -15,8 +15,8 @@ from typing import Protocol
 from policies.model import Ask, NodeView, Resources, loads_where_it_starts
 from rm_proxy.dispatch.free_places import MAX_SIZES, LabelledSize
 
-Rank = tuple[float, int, str]
-"""Load, containers and id of a node."""
+Rank = tuple[float, int, bool, str]
+"""Load and containers of a node, whether it reports to another worker of the proxy, and its id."""
 
 
 class Viewed(Protocol):
@@ -55,6 +55,8 @@ class NodeRanking:
 
     def __init__(self, nodes: Mapping[str, Viewed]) -> None:
         self._nodes = nodes
+        self.is_own: Callable[[str], bool] | None = None
+        """In a proxy of several workers: whether a node reports to this one. Of those alike such a one is the first."""
         self.changed: dict[str, None] = {}
         self._ranked: dict[LabelledSize, _Ranked] = {}
         self._last: tuple[str, Resources | None, _Ranked] = "", None, _Ranked({})
@@ -70,8 +72,15 @@ class NodeRanking:
             by_node = ranked.by_node
             near = [by_node[node_id] for node_id in nodes_at(places) if node_id in by_node] if places else []
             if near:
-                return [self._nodes[node_id].view for _, _, node_id in nsmallest(limit, near)]
-        return [self._nodes[node_id].view for _, _, node_id in ranked.in_order[:limit]] if ask.anywhere else []
+                return self._views(nsmallest(limit, near))
+        return self._views(ranked.in_order[:limit]) if ask.anywhere else []
+
+    def _views(self, ranks: list[Rank]) -> list[NodeView]:
+        """Return the views of ranked nodes; if the first one is the worker's own, without those of others like it."""
+        if self.is_own is not None and ranks and not ranks[0][2]:
+            alike = ranks[0][:2]
+            ranks = [rank for rank in ranks if not rank[2] or rank[:2] != alike]
+        return [self._nodes[node_id].view for *_, node_id in ranks]
 
     def follow(self) -> None:
         """Rank the nodes that changed for all sizes."""
@@ -96,8 +105,13 @@ class NodeRanking:
         if ranked.changed:
             views = [node.view for node_id in ranked.changed if (node := nodes.get(node_id)) is not None]
             loads = loads_where_it_starts([view for view in views if view.usable and view.label == label], size)
-            ranks = {view.id: (load, view.containers, view.id) for view, load in loads}
+            own = self.is_own or _always
+            ranks = {view.id: (load, view.containers, not own(view.id), view.id) for view, load in loads}
             for node_id in ranked.changed:
                 ranked.set(node_id, ranks.get(node_id))
             ranked.changed.clear()
         return ranked
+
+
+def _always(_node_id: str) -> bool:
+    return True

@@ -59,6 +59,10 @@ class Outbox:
         self._demands: dict[str, tuple[tuple[Any, ...], float]] = {}
         self._outlooks: dict[str, Outlook] = {}
 
+    def is_own(self, node_id: str) -> bool:
+        """Return whether a node reports to this worker."""
+        return self._spread.of_node(node_id) == self._spread.own
+
     # Changes
 
     def charge(self, attempt_id: str, charge: Charge) -> None:
@@ -225,11 +229,12 @@ class SharedLine(CentralQueue):
 
 
 class SharedPlacer(Placer):
-    """Chooses nodes; the other workers get to know which."""
+    """Chooses nodes, of those alike one that reports to this worker; the other workers get to know which."""
 
     def __init__(self, outbox: Outbox, state: ClusterState, mover: Mover) -> None:
         super().__init__(state, mover)
         self._outbox = outbox
+        state.ranking.is_own = outbox.is_own
 
     def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for."""

@@ -83,6 +83,18 @@ def test_sizes_are_bounded() -> None:
     assert nodes.best(asks()) == [], "one that was forgotten is ranked anew"
 
 
+def test_of_nodes_that_are_alike_a_worker_takes_its_own() -> None:
+    nodes = Nodes()
+    nodes.ranking.is_own = {"node1", "node3"}.__contains__
+    for number, view in enumerate((used(1), used(1), used(2), used(2), used(0, usable=False))):
+        nodes.put(number, view)
+    assert nodes.best(asks()) == ["node1", "node3", "node2"] and nodes.best(asks(), 1) == ["node1"]
+    near = frozenset(("host0", "host1"))
+    assert nodes.best(asks(hosts=near)) == ["node1"]
+    nodes.put(2, used(0))
+    assert nodes.best(asks()) == ["node2", "node1", "node0", "node3"], "one that is less loaded comes first"
+
+
 VIEWS = st.builds(
     used,
     st.integers(0, 5),
@@ -118,3 +130,7 @@ def test_late_chooses_the_same_among_them(steps: list[tuple[int, NodeView | None
             continue
         among_best = LATE.decide(ask, best, LATE.cfg, Random(1))
         assert (among_best.node, among_best.scores) == (among_all.node, among_all.scores)
+        nodes.ranking.is_own = lambda node_id: node_id < "node2"
+        among_own = LATE.decide(ask, nodes.ranking.best(ask, SHOWN, nodes.at), LATE.cfg, Random(1))
+        nodes.ranking.is_own = None
+        assert among_own.node is not None and among_own.scores[0][1] == among_all.scores[0][1], "one as good"

@@ -119,6 +119,37 @@ def test_a_container_that_its_node_reports_takes_no_second_place() -> None:
     assert (first.free(), second.free()) == (13, 13)
 
 
+def test_what_the_node_has_reported_changes_nothing_again() -> None:
+    first, second, am = pair()
+    am.gets(*am.granted())
+    second.hears(first)
+    node = second.world.nodes[node_id(1)]
+    there = {key: own for key, own in node.own.items() if isinstance(key, str)}
+    assert there
+    view = node.view
+    node.replace_reserved(there, there)
+    assert node.view == view and node.own == there
+    node.confirm(report(1, seq=2, containers=[container_report(int(key.rpartition("_")[2])) for key in there]), 1.0)
+    second.world.central.free.changed.clear()
+    node.replace_reserved(there, {})
+    assert not second.world.central.free.changed and not node.own
+
+
+def test_two_workers_prefer_different_nodes_of_those_that_are_alike() -> None:
+    processes = Process(0), Process(1)
+    for process, app in zip(processes, (2, 3), strict=True):
+        process.world.yarn_nodes([yarn_node(n) for n in range(1, 5)], 0.0)
+        for number in range(1, 5):
+            process.world.reports.report(node_id(number), report(number), 0.0)
+        am = am_of(process, app)
+        am.asks(row("*", 2))
+        there = {int(r.resource_name[4:]) for r in granted_rows(am.sent.ask).values()}
+        own = process.outbox.is_own
+        assert len(there) == 2 and all(own(node_id(number)) for number in there)
+        am.asks(row("*", 4))
+        assert len({int(r.resource_name[4:]) for r in granted_rows(am.sent.ask).values()} - there) == 2
+
+
 def test_quotas_count_what_all_workers_have() -> None:
     first, second, _ = pair()
     assert second.used_q() == Resources()

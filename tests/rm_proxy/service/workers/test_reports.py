@@ -7,13 +7,15 @@ from typing import Any, Final
 from unittest.mock import Mock
 
 from policies.config.policy_set import Policies
-from policies.model import Resources
+from policies.model import AppView, Resources
+from policies.waiting import WaitingApp
 from quicksilver.common.messages import ContainerEvent, ContainerReport, EventKind, Report
 from quicksilver.common.reports.frames import FrameKind
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.workers.news import view_fields
 from rm_proxy.coordinator.workers.outbox import Outbox, shared_parts
 from rm_proxy.coordinator.workers.spread import Spread
+from rm_proxy.dispatch.group_queue import Demand
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.workers.node_acks import NodeAcks
 from rm_proxy.service.workers.reports import WorkerReportConnections, WorkerReports, whole_frame
@@ -41,7 +43,8 @@ class Process:
         self.world.yarn_nodes([yarn_node(ELSEWHERE)], 0.0)
         self.sent, self.letter, self.writer = Broadcast(), Letter(), Mock()
         links = Mock()
-        links.broadcast.side_effect = lambda urgent: self.sent
+        self.urgent: list[bool] = []
+        links.broadcast.side_effect = lambda urgent: self.urgent.append(urgent) or self.sent  # type: ignore[func-returns-value]
         links.letter.side_effect = lambda worker, urgent=True: self.letter
         parts = self.world, ProxyMetrics(), self.writer, Mock(), Mock()
         self.reports = WorkerReports(spread, outbox, NodeAcks(spread), links, *parts)
@@ -100,6 +103,18 @@ def test_a_frame_with_events_of_own_containers_is_handled_and_acknowledged() -> 
     assert pair.other.letter.acks == {NODE: (there.boot, 4)}
     assert [call.args[2].seq for call in pair.other.writer.event.call_args_list] == [4]
     assert not pair.own.writer.event.called
+
+
+def test_an_end_is_urgent_while_somebody_waits_for_a_place() -> None:
+    pair = Pair()
+    pair.reports()
+    ended = [ContainerEvent(seq=n, container_id=container_of(1, n), kind=EventKind.ENDED, at_s=1.0) for n in (1, 2)]
+    pair.reports(events=ended[:1])
+    central = pair.own.world.central
+    demand = Demand(WaitingApp(AppView(f"application_{TIMESTAMP}_0002"), 1, 1, 0.0, 1.0, 0.0, 0.0), {}, 0, Resources())
+    central.waits(f"appattempt_{TIMESTAMP}_0002_000001", demand, 1.0)
+    pair.reports(events=ended)
+    assert pair.own.urgent == [False, False, True]
 
 
 def test_the_frame_after_the_last_own_container_is_handled_too() -> None:
