@@ -238,8 +238,8 @@ async def test_an_answer_without_a_report_ends_the_connection() -> None:
         async with peer(answer) as url, line_to(url) as line:
             assert (await line.post(report(1))).events_to == 1
             assert line._session is not None and not line._session.is_open
-    (line,) = [line for line in logs if line["event"] == "connection for reports closed"]
-    assert "an answer came without a report" in line["why"]
+    (entry,) = [entry for entry in logs if entry["event"] == "connection for reports closed"]
+    assert "an answer came without a report" in entry["why"]
 
 
 async def test_an_answer_that_does_not_come_ends_the_connection() -> None:
