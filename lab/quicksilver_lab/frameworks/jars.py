@@ -50,7 +50,7 @@ def framework(name: str, java: Java, hadoop: Jars, progress: Progress = lambda _
     """
     pom = Path(__file__).with_name(f"{name}.xml")
     version = version or _VERSION.findall(pom.read_text())[0]
-    cache = cache_dir().parent / f"{name}-{version}"
+    cache = cache_dir().parent / f"{name}-{version}-on-{hadoop.version}"  # two clusters may run at once
     cache.mkdir(parents=True, exist_ok=True)
     theirs = sorted(jar.name for jar in hadoop.lib.glob("*.jar"))
     digest = hashlib.sha256(pom.read_bytes() + "\n".join(theirs).encode()).hexdigest()

@@ -54,6 +54,7 @@ class Tez:
             "tez.runtime.io.sort.mb": "50",
             "tez.runtime.unordered.output.buffer.size-mb": "20",
             "tez.am.max.app.attempts": "2",
+            "tez.am.tez-ui.webservice.enable": "false",  # needs JAX-RS 1, and Hadoop 3.5 brings 2
             "tez.staging-dir": "/tmp/tez-staging",
         }
 

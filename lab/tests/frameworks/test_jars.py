@@ -48,4 +48,4 @@ def test_what_hadoop_has_is_left_out_and_downloads_happen_once(tmp_path: Path, m
     framework("hive", java, hadoop)
     assert len(downloads) == 2
     other = framework("hive", java, hadoop, version="3.1.3")
-    assert downloads[2:] == [("hive.xml", "3.1.3")] and other.lib.parent.name == "hive-3.1.3"
+    assert downloads[2:] == [("hive.xml", "3.1.3")] and other.lib.parent.name == f"hive-3.1.3-on-{hadoop.version}"
