@@ -16,8 +16,8 @@ from quicksilver_lab.workloads.mapreduce import RunningJob
 _STREAMING: Final = "org.apache.hadoop.streaming.HadoopStreaming"
 _COPY: Final = "org.apache.hadoop.tools.DistCp"
 _CLIENT_HEAP_MB: Final = 384
-_OWN_VERSIONS: Final = frozenset({"3.1.1"})
-"""Of Hadoop, whose jars lack what later tools need; Maven Central has no streaming of 3.2 and 3.3."""
+_VERSIONS: Final = {"3.1.1": "3.1.1", "3.2.4": "3.1.1", "3.3.6": "3.1.1"}
+"""By that of Hadoop, whose jars lack what 3.4.2's need; Maven Central has no streaming of 3.2 and 3.3."""
 
 
 class Tools:
@@ -26,7 +26,7 @@ class Tools:
     def __init__(self, cluster: Cluster) -> None:
         """Prepare. Raises DownloadError, MissingToolError."""
         self.cluster = cluster
-        version = cluster.spec.hadoop if cluster.spec.hadoop in _OWN_VERSIONS else ""
+        version = _VERSIONS.get(cluster.spec.hadoop, "")
         self.jars: Framework = framework("tools", cluster.launcher.java, cluster.launcher.jars, version=version)
 
     def streaming(

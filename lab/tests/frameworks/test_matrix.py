@@ -59,6 +59,8 @@ def test_the_cause_is_the_last_exception_that_a_client_printed() -> None:
         "Caused by: java.lang.ClassNotFoundException: com.google.A\n\tat java.base/x\n"
     )
     assert thrown(text) == "java.lang.ClassNotFoundException: com.google.A"
+    code = "Container exited with a non-zero exit code 154"
+    assert thrown(f"[2026-11-27 22:37:20.865]{code}\n, appMasterHost=vm\n") == code
     assert thrown("done\n") == ""
 
 

@@ -34,7 +34,9 @@ _NAMES: Final = tuple(frameworks(DEFAULT_PYTHON))
 _READY_S: Final = 120.0
 _GUARD: Final = "deadlock guard"
 _THROWN: Final = re.compile(
-    r"^(?:Caused by: |Exception in thread \S+ )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$", re.MULTILINE
+    r"^(?:Caused by: |Exception in thread \S+ )?((?:\w+\.)+\w*(?:Exception|Error)\b.*)$"
+    r"|(Container exited with a non-zero exit code \d+)",
+    re.MULTILINE,
 )
 
 
@@ -57,7 +59,7 @@ class DisturbedJobs:
 
     def cell(self, mode: Mode, event: Disturbance) -> Cell:
         """Run one cell."""
-        cause = ""
+        cause, job = "", None
         cluster = self.stack.cluster
         with RecordsWatch(cluster) as watch, Clients() as together:
             name = f"{self.framework.name}-{mode}-{event}".replace(" ", "-").lower()
@@ -68,7 +70,7 @@ class DisturbedJobs:
                 cause = job.mistake(event in MAY_FAIL) or self._type_mistake(watch, run.application, mode, event)
                 run.repair()
             except (QuicksilverError, ClusterError) as error:
-                cause = str(error).splitlines()[0]
+                cause = (job and thrown(job.text())) or str(error).splitlines()[0]
         return Cell(
             version=self.version,
             framework=self.framework.name,
@@ -86,7 +88,7 @@ class DisturbedJobs:
                 return job.application
             time.sleep(0.2)
         raise JobFailedError(
-            f"{self.framework.tasks} tasks do not run", place=thrown(job.text()), remedy="read logs/clients"
+            f"{self.framework.tasks} tasks do not run", place=self.framework.name, remedy="read logs/clients"
         )
 
     def _type_mistake(self, watch: RecordsWatch, application: str, mode: Mode, event: Disturbance) -> str:
@@ -98,8 +100,8 @@ class DisturbedJobs:
 
 
 def thrown(text: str) -> str:
-    """Return the last exception of a client's output with its message; empty without one."""
-    return next(reversed(_THROWN.findall(text)), "")
+    """Return the last exception of a client's output with its message, or exit code; empty without one."""
+    return "".join(next(reversed(_THROWN.findall(text)), ""))
 
 
 def type_mistake(tally: RecordTally, mode: Mode, guarded: int = 0) -> str:
