@@ -30,6 +30,7 @@ from rm_proxy.relay.relay import Relay
 from rm_proxy.service.connections.connection_limits import ConnectionLimits, connection_limit
 from rm_proxy.service.connections.listener import Listener
 from rm_proxy.service.workers import sockets
+from rm_proxy.service.workers.channel_writer import ChannelWriter
 
 log = get_logger(__name__)
 _seldom = Seldom()
@@ -226,7 +227,7 @@ class Front:
         self.settings, self.upstream = settings, upstream
         self.spread = Spread(0, len(channels))
         self.limits = ConnectionLimits(connection_limit(settings), settings.max_logins_per_host, 0)
-        self._channels = channels
+        self._channels = [ChannelWriter(end) for end in channels]
         self._listener: Listener | None = None
         self._is_open = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -238,8 +239,8 @@ class Front:
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Accept on two bound sockets."""
         loop, settings = asyncio.get_running_loop(), self.settings
-        for worker, end in enumerate(self._channels):
-            loop.add_reader(end, self._read, worker, end)
+        for worker, channel in enumerate(self._channels):
+            loop.add_reader(channel.end, self._read, worker, channel.end)
         self._tasks.append(loop.create_task(self._accept_rest(rest), name="rest-accept"))
         self._listener = Listener(
             listen,
@@ -257,9 +258,9 @@ class Front:
             self._listener.refused()
 
     def pass_on(self, worker: int, message: sockets.Message, ends: Sequence[int]) -> None:
-        """Send sockets to a worker; where its channel is full they are closed, and their clients try again."""
+        """Send sockets to a worker; where too many wait for it they are closed, and their clients try again."""
         try:
-            sockets.send(self._channels[worker], message, ends)
+            self._channels[worker].send(message, ends)
         except OSError as error:
             _seldom.warning("connection closed: its worker takes none", worker=worker, why=str(error))
 
@@ -269,8 +270,9 @@ class Front:
             self._listener.close()
         for task in self._tasks:
             task.cancel()
-        for end in self._channels:
-            asyncio.get_running_loop().remove_reader(end)
+        for channel in self._channels:
+            asyncio.get_running_loop().remove_reader(channel.end)
+            channel.close()
         for sock in list(self._peeking):
             self._forget(sock)
             sock.close()
