@@ -148,8 +148,8 @@ class EarlyAnswers:
     def on_answer(self, call: EarlyCall, body: bytes, now_s: float) -> None:
         """Handle the ResourceManager's answer to a call: its containers are confirmed.
 
-        A container whose sidecar was gone meanwhile ends. If it has started without the sidecar, the ResourceManager,
-        which did not know it, has told its NodeManager to stop it, and reports no end of it.
+        A container whose sidecar was gone meanwhile ends. It may have started without the sidecar. Then the
+        ResourceManager did not know it, told its NodeManager to stop it, and will not report its end.
         """
         exchange, parts = self._exchange, self._parts
         if call is not self.call:

@@ -159,12 +159,13 @@ class Hive:
         script.write_text("".join(f"{statement.strip()};\n" for statement in statements))
         jars = f"{self.tez.jars.classpath(launcher.jars)}:{self.jars.lib}/*"
         folders = f"{self.conf_dir}:{self.tez.conf_dir}:{self.cluster.conf_dir}"
-        options = [*java_options(self.cluster, _CLIENT_HEAP_MB), *launcher.java_opts]
+        tmp = self.cluster.spec.workdir / "tmp"  # its console leaves a library there when it is killed
+        options = [*java_options(self.cluster, _CLIENT_HEAP_MB), f"-Djava.io.tmpdir={tmp}", *launcher.java_opts]
         with log.open("w") as errors, output.open("w") as lines:
             process = subprocess.Popen(
                 [str(launcher.java.executable), *options, "-cp", f"{jars}:{folders}", _CLI, "-f", str(script)],
                 env=launcher.client_env(self.cluster.conf_dir, None),
-                cwd=self.cluster.spec.workdir / "tmp",
+                cwd=tmp,
                 text=True,
                 stdin=subprocess.DEVNULL,
                 stdout=lines,

@@ -9,8 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+from quicksilver.common.process.limits import Seldom
 from rm_proxy.service.workers import sockets
 
+_seldom = Seldom()
 MOST_WAITING: Final = 1000
 """Messages; a kernel's channel has room for some hundred logins, and after a restart all masters come at once."""
 
@@ -36,7 +38,15 @@ class ChannelWriter:
                 return
         if len(self._waiting) >= MOST_WAITING:
             raise BlockingIOError(f"{MOST_WAITING} messages wait")
-        self._waiting.append((message, [os.dup(number) for number in ends]))
+        copies: list[int] = []
+        self._waiting.append((message, copies))
+        try:
+            copies.extend(map(os.dup, ends))
+        except OSError:  # no more open files
+            self._waiting.pop()
+            for number in copies:
+                os.close(number)
+            raise
 
     def _write(self) -> None:
         while self._waiting:
@@ -45,7 +55,8 @@ class ChannelWriter:
                 sockets.send(self.end, message, copies)
             except BlockingIOError:
                 return
-            except OSError:
+            except OSError as error:
+                _seldom.warning("connections closed: their worker is gone", count=len(self._waiting), why=str(error))
                 self.close()
                 return
             self._drop()

@@ -81,7 +81,7 @@ class _Steps:
         self._plan, self._load, self._probes, self._straight = plan, load, probes, straight
 
     async def run(self, load_per_s: int, seconds: float) -> tuple[ProbeResult, Measured | None]:
-        """Have the probes ask for so long under a load. Raises ChildError."""
+        """Have the probes ask for `seconds` under a load. Raises ChildError."""
         plan = self._plan
         phase = ProbePhase(plan.warm_up_s, seconds, plan.rate, plan.beat_s)
         if not load_per_s:

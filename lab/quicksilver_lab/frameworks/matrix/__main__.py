@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import click
+import requests
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver_lab.cluster import ClusterError
@@ -69,8 +70,8 @@ class DisturbedJobs:
                 EVENTS[event](run)
                 cause = job.mistake(event in MAY_FAIL) or self._type_mistake(watch, run.application, mode, event)
                 run.repair()
-            except (QuicksilverError, ClusterError) as error:
-                cause = (job and thrown(job.text())) or str(error).splitlines()[0]
+            except (QuicksilverError, ClusterError, requests.RequestException) as error:
+                cause = f"{str(error).splitlines()[0]} {thrown(job.text()) if job else ''}".strip()
         return Cell(
             version=self.version,
             framework=self.framework.name,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 
 import psutil
@@ -76,3 +78,25 @@ def test_what_waits_for_a_worker_that_is_gone_is_closed() -> None:
             raise AssertionError("copies of sockets stay open")
 
     asyncio.run(lose())
+
+
+def test_without_open_files_nothing_waits_and_no_copy_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fill() -> None:
+        front, worker = sockets.channel()
+        with front, worker, socket.socket() as master, socket.socket() as rm:
+            writer, before = ChannelWriter(front), open_files()
+            copy = os.dup
+
+            def dup(number: int) -> int:
+                if number == rm.fileno():
+                    raise OSError(errno.EMFILE, "Too many open files")
+                return copy(number)
+
+            monkeypatch.setattr(os, "dup", dup)
+            with pytest.raises(OSError, match="Too many open files"):
+                for number in range(BURST):
+                    writer.send(login(number), (master.fileno(), rm.fileno()))
+            assert open_files() == before
+            writer.close()
+
+    asyncio.run(fill())
