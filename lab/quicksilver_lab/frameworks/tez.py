@@ -106,7 +106,8 @@ class Tez:
         """Start a client program of Tez; its output goes to logs/clients."""
         launcher = self.cluster.launcher
         classpath = f"{self.jars.classpath(launcher.jars)}:{self.conf_dir}:{self.cluster.conf_dir}"
-        options = [*jvm_options(launcher.hosts_file, _CLIENT_HEAP_MB), *launcher.java_opts]
+        tmp = self.cluster.spec.workdir / "tmp"
+        options = [*jvm_options(launcher.hosts_file, _CLIENT_HEAP_MB), f"-Djava.io.tmpdir={tmp}", *launcher.java_opts]
         log = clients.log_file(self.cluster.spec.workdir, name)
         with log.open("w") as output:
             process = subprocess.Popen(
